@@ -8,16 +8,18 @@ Sums over parameters accumulate in at least float32 and at full matrix-multiply 
 half-precision storage and accelerators with fast, short products give the same answers.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
-def names(tree: PyTree) -> list[str]:
-    """The name of each leaf: its path, such as ``"layers/0/weight"``, in the order of flattening."""
-    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+
+def names(values: PyTree) -> list[str]:
+    """Each leaf's path, such as ``"layers/0/weight"``, in the order of flattening."""
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
     return [jax.tree_util.keystr(path, simple=True, separator="/") or "." for path in paths]
 
 
@@ -26,74 +28,36 @@ def rank(factor: PyTree) -> int:
     return jax.tree.leaves(factor)[0].shape[0]
 
 
-def _accumulator(*arrays: Array) -> jnp.dtype:
-    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
-
-
-def _sum_over_leaves(function: Callable[..., Array], *trees: PyTree) -> Array:
-    first, *others = jax.tree.leaves(jax.tree.map(function, *trees))
-    return sum(others, start=first)
-
-
 def dot(a: PyTree, b: PyTree) -> Float[Array, ""]:
     """Inner product of two vectors."""
-    return _sum_over_leaves(
-        lambda x, y: lax.dot_general(
-            x,
-            y,
-            ((tuple(range(x.ndim)),) * 2, ((), ())),
-            precision=lax.Precision.HIGHEST,
-            preferred_element_type=_accumulator(x, y),
-        ),
-        a,
-        b,
-    )
+    return _total(jax.tree.map(lambda x, y: _contract(x, range(x.ndim), y, range(y.ndim)), a, b))
 
 
 def project(factor: PyTree, x: PyTree) -> Float[Array, " k"]:
     """``W x``: the inner product of each row with a vector."""
-    return _sum_over_leaves(
-        lambda w, v: lax.dot_general(
-            w,
-            v,
-            ((tuple(range(1, w.ndim)), tuple(range(v.ndim))), ((), ())),
-            precision=lax.Precision.HIGHEST,
-            preferred_element_type=_accumulator(w, v),
-        ),
-        factor,
-        x,
+    return _total(
+        jax.tree.map(lambda w, v: _contract(w, range(1, w.ndim), v, range(v.ndim)), factor, x)
     )
 
 
-def gram(factor: PyTree) -> Float[Array, "k k"]:
-    """``W W^T``: the inner products of all pairs of rows."""
-    return _sum_over_leaves(
-        lambda w: lax.dot_general(
-            w,
-            w,
-            ((tuple(range(1, w.ndim)),) * 2, ((), ())),
-            precision=lax.Precision.HIGHEST,
-            preferred_element_type=_accumulator(w),
-        ),
-        factor,
+def gram(factor: PyTree, weight: PyTree | None = None) -> Float[Array, "k k"]:
+    """``W diag(a) W^T``: the inner products of all pairs of rows, in the metric ``a`` if given."""
+    weighted = factor if weight is None else scale_columns(factor, weight)
+    return _total(
+        jax.tree.map(
+            lambda v, w: _contract(v, range(1, v.ndim), w, range(1, w.ndim)), weighted, factor
+        )
     )
 
 
-def combine(coefficients: Shaped[Array, "... k"], factor: PyTree) -> PyTree:
-    """``C W``: linear combinations of rows; a vector for ``k`` coefficients, a factor for ``j x k``.
+def combine(coefficients: Float[Array, " k"], factor: PyTree) -> PyTree:
+    """``W^T c``: the vector that is the sum of the rows, each times its coefficient."""
+    return jax.tree.map(lambda w: _contract(coefficients, [0], w, [0]), factor)
 
-    The result is stored in the factor's own type.
-    """
-    return jax.tree.map(
-        lambda w: lax.dot_general(
-            coefficients,
-            w,
-            (((coefficients.ndim - 1,), (0,)), ((), ())),
-            precision=lax.Precision.HIGHEST,
-            preferred_element_type=_accumulator(coefficients, w),
-        ).astype(w.dtype),
-        factor,
-    )
+
+def recombine(coefficients: Float[Array, "j k"], factor: PyTree) -> PyTree:
+    """``C W``: the factor of ``j`` combinations of the rows, stored in the type of ``W``."""
+    return jax.tree.map(lambda w: _contract(coefficients, [1], w, [0]).astype(w.dtype), factor)
 
 
 def scale_columns(factor: PyTree, weight: PyTree) -> PyTree:
@@ -114,3 +78,21 @@ def stack(*factors: PyTree) -> PyTree:
 def no_rows(vector: PyTree, count: int = 0) -> PyTree:
     """A factor of ``count`` zero rows over the space of ``vector``."""
     return jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype), vector)
+
+
+def _contract(x: Array, x_axes: Sequence[int], y: Array, y_axes: Sequence[int]) -> Array:
+    return lax.dot_general(
+        x,
+        y,
+        ((tuple(x_axes), tuple(y_axes)), ((), ())),
+        precision=lax.Precision.HIGHEST,
+        preferred_element_type=_accumulator(x, y),
+    )
+
+
+def _accumulator(*arrays: Array) -> jnp.dtype:
+    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
+
+
+def _total(terms: PyTree) -> Array:
+    return functools.reduce(jnp.add, jax.tree.leaves(terms))

@@ -1,0 +1,98 @@
+"""The filter: predict how a belief ages between tasks, and absorb what a task taught."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from backcast.inference.belief import Belief
+from backcast.linalg import DiagLowRank, Remainder, Spectrum, checks, compress
+
+
+@final
+class Update(eqx.Module):
+    """What absorbing a task gives.
+
+    Attributes:
+        belief: ``N(m_t, P_t^-1)``, the filtered belief.
+        curvature: ``lambda H_t``, what the task added before compression; the smoother needs it.
+        spectrum: the eigenvalues that compression retained and deflated.
+    """
+
+    belief: Belief
+    curvature: DiagLowRank
+    spectrum: Spectrum
+
+
+def predict(belief: Belief, q: PyTree) -> Belief:
+    """The belief after a drift of the weights: ``N(m, (P^-1 + diag q)^-1)`` (paper, eqs. 4, 8).
+
+    Args:
+        belief: the filtered belief of the task before.
+        q: the variance of each weight's drift; see `Noise.variance`. A leaf may be one number.
+    """
+    checks.parameters(belief.mean, "The belief's means")
+    q = accepted_noise(belief, q)
+    return checks.finite(
+        _predict(belief, q), "The predicted belief", "Check the belief it was predicted from."
+    )
+
+
+@eqx.filter_jit
+def _predict(belief: Belief, q: PyTree) -> Belief:
+    return Belief(belief.mean, belief.precision.drift(q))
+
+
+def update(
+    predicted: Belief,
+    mode: PyTree,
+    curvature: DiagLowRank,
+    strength: float | Float[Array, ""] = 1.0,
+    rank: int | None = None,
+    remainder: Remainder = "diagonal",
+) -> Update:
+    """The belief after a task: ``N(m_t, P_t^-1)``, ``P_t = P_t^- + lambda H_t`` (paper, eqs. 7, 9).
+
+    Args:
+        predicted: the belief before the task.
+        mode: ``m_t``, the parameters that minimise mean loss plus ``predicted.penalty``.
+        curvature: ``H_t``, the generalised Gauss-Newton matrix of the mean loss at the mode.
+        strength: ``lambda``; it scales the curvature as it is added and is no part of the loss.
+        rank: how many rows to keep; all of them if None.
+        remainder: what becomes of the rest; see `compress`.
+    """
+    checks.same_tree(predicted.mean, mode, "The mode")
+    checks.same_tree(predicted.mean, curvature.diag, "The curvature")
+    mode = checks.finite(mode, "The mode", "Training has diverged: lower the learning rate.")
+    checks.nonnegative(curvature.diag, "The curvature's diagonal", "It is a sum of squares.")
+    weight = checks.nonnegative(jnp.asarray(strength), "The strength", "Give one >= 0.")
+    return checks.finite(
+        _update(predicted, mode, curvature, weight, rank, remainder),
+        "The updated belief",
+        "Lower the strength, or check the curvature.",
+    )
+
+
+@eqx.filter_jit
+def _update(
+    predicted: Belief,
+    mode: PyTree,
+    curvature: DiagLowRank,
+    strength: Float[Array, ""],
+    rank: int | None,
+    remainder: Remainder,
+) -> Update:
+    absorbed = curvature.scale(strength)
+    precision = predicted.precision.add(absorbed)
+    rows = precision.rank if rank is None else rank
+    precision, spectrum = compress(precision, rows, remainder)
+    return Update(Belief(mode, precision), absorbed, spectrum)
+
+
+def accepted_noise(belief: Belief, q: PyTree) -> PyTree:
+    """``q`` if it can be the drift of this belief: a tree like the mean, finite and >= 0."""
+    checks.broadcasts(belief.mean, q, "The noise q")
+    return checks.nonnegative(
+        q, "The noise q", "It is a variance, and must be >= 0: square what is a standard deviation."
+    )

@@ -1,0 +1,133 @@
+"""Process noise: how far each weight may drift from one task to the next."""
+
+import fnmatch
+import glob
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from backcast.linalg import checks, tree
+
+
+@final
+@dataclass(frozen=True)
+class Relative:
+    """``factor`` times the mean square of a layer's weights (paper: structured ``Q``).
+
+    A layer is the leaves that share all of their name but its last part: ``conv1/kernel`` and
+    ``conv1/bias``.
+    """
+
+    factor: float | Float[Array, ""]
+
+
+Level = float | Array | Relative
+
+
+@final
+class Noise:
+    """A diagonal ``Q``: the variance of each weight's drift per unit of time.
+
+    ``Noise(1e-6)`` lets every weight drift alike. ``Noise({"*": 1e-6, "conv1/*": 1e-5})`` sets it
+    by glob patterns on the names of the leaves (``*`` also matches ``/``): where several match, the
+    last one counts, and what none matches does not drift. A level is a variance, an array of
+    variances shaped like the leaf, or `Relative` to the size of the layer's weights.
+    """
+
+    def __init__(self, levels: Level | Mapping[str, Level] = 0.0):
+        """Take one level for all leaves, or levels by pattern."""
+        self.levels = dict(levels) if isinstance(levels, Mapping) else {"*": levels}
+        for pattern, level in self.levels.items():
+            value = level.factor if isinstance(level, Relative) else level
+            if not _is_real(value):
+                raise ValueError(
+                    f"The noise of '{pattern}' must be a number, an array of real numbers or a "
+                    f"Relative, but {value!r} was given."
+                )
+            checks.nonnegative(
+                {pattern: jnp.asarray(value, float)},
+                "The noise",
+                "It is a variance: give numbers >= 0.",
+            )
+
+    @classmethod
+    def from_tree(cls, variances: PyTree) -> Self:
+        """Take the variances leaf by leaf, from a tree like the parameters'."""
+        leaves = jax.tree.leaves(variances)
+        return cls(
+            {
+                glob.escape(name): leaf
+                for name, leaf in zip(tree.names(variances), leaves, strict=True)
+            }
+        )
+
+    def variance(self, params: PyTree, dt: float | Float[Array, ""] = 1.0) -> PyTree:
+        """``dt * diag(Q)`` for these parameters: a tree like theirs.
+
+        A leaf whose entries share one variance is stored as that one number.
+
+        Args:
+            params: the parameters that drift; `Relative` levels are taken from their values.
+            dt: the time that passes, in the unit in which the levels are stated.
+        """
+        checks.parameters(params)
+        elapsed = checks.nonnegative(
+            jnp.asarray(dt), "The time between two tasks (dt)", "Observe tasks in order of time."
+        )
+        names, leaves = tree.names(params), jax.tree.leaves(params)
+        chosen = self._choose(names)
+        levels = [
+            _resolve(level, name, leaf, names, leaves) * elapsed.astype(leaf.dtype)
+            for level, name, leaf in zip(chosen, names, leaves, strict=True)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(params), levels)
+
+    def _choose(self, names: list[str]) -> list[Level]:
+        chosen: list[Level] = [0.0] * len(names)
+        for pattern, level in self.levels.items():
+            hits = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+            if not hits:
+                raise ValueError(
+                    f"The noise pattern '{pattern}' matches no parameter. The names are: "
+                    f"{', '.join(names)}."
+                )
+            for i in hits:
+                chosen[i] = level
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"Noise({self.levels!r})"
+
+
+def _is_real(value: object) -> bool:
+    """Whether a value is a number or an array of integers or floats."""
+    if isinstance(value, bool):
+        return False
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, int | float)
+    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
+
+
+def _resolve(
+    level: Level, name: str, leaf: Array, names: list[str], leaves: list[Array]
+) -> Float[Array, "..."]:
+    if isinstance(level, Relative):
+        layer = [x for other, x in zip(names, leaves, strict=True) if _layer(other) == _layer(name)]
+        squares = sum(jnp.sum(jnp.square(x)) for x in layer)
+        return (jnp.asarray(level.factor) * squares / sum(x.size for x in layer)).astype(leaf.dtype)
+    value = jnp.asarray(level, leaf.dtype)
+    if value.shape not in ((), leaf.shape):
+        raise ValueError(
+            f"The noise of leaf '{name}' has shape {value.shape}; give one number, or an array of "
+            f"the leaf's shape {leaf.shape}."
+        )
+    return value
+
+
+def _layer(name: str) -> str:
+    return name.rpartition("/")[0] or name

@@ -1,0 +1,122 @@
+"""Errors for the person who gets them: what was given, what is allowed, what to do next.
+
+Shapes, types and structure are known while tracing and always checked. Values are checked at
+once where they are known; under ``jit`` the same message surfaces as an error when the compiled
+function runs, never as a silent NaN.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, PyTree
+
+from backcast.linalg import tree
+
+
+def parameters(params: PyTree, what: str = "The parameters") -> None:
+    """Refuse what cannot be filtered: an empty tree, or leaves that are not real floats."""
+    leaves = jax.tree.leaves(params)
+    if not leaves:
+        raise ValueError(f"{what} are an empty tree; give at least one array of real floats.")
+    for name, leaf in zip(tree.names(params), leaves, strict=True):
+        dtype = getattr(leaf, "dtype", None)
+        if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(
+                f"{what}: leaf '{name}' is {dtype or type(leaf).__name__}, but only arrays of real "
+                "floats can be filtered; cast it, or keep it out of the parameters (in the "
+                "model's state, or by a `trainable` pattern)."
+            )
+
+
+def same_tree(reference: PyTree, given: PyTree, what: str, rows: int | None = None) -> None:
+    """Refuse a tree unlike ``reference`` in any leaf; ``rows`` is the leading axis of a factor."""
+    expected = _shapes(reference)
+    found = _shapes(given)
+    missing, unexpected = expected.keys() - found.keys(), found.keys() - expected.keys()
+    if missing or unexpected:
+        parts = [f"lacks {sorted(missing)}"] * bool(missing)
+        parts += [f"has the unknown {sorted(unexpected)}"] * bool(unexpected)
+        raise ValueError(
+            f"{what} does not have the leaves of the parameters: it {' and '.join(parts)}. "
+            "Give a tree of the same structure."
+        )
+    for name, shape in expected.items():
+        shape = shape if rows is None else (rows, *shape)
+        if found[name] != shape:
+            raise ValueError(
+                f"{what}: leaf '{name}' has shape {found[name]}, but the parameters need {shape}."
+            )
+
+
+def broadcasts(reference: PyTree, given: PyTree, what: str) -> None:
+    """Refuse a tree unlike ``reference``, except that a leaf may be one number for all entries."""
+    full = (
+        jax.tree.map(
+            lambda x, g: jnp.broadcast_to(g, x.shape) if jnp.ndim(g) == 0 else g, reference, given
+        )
+        if jax.tree.structure(reference) == jax.tree.structure(given)
+        else given
+    )
+    same_tree(reference, full, what)
+
+
+def count(value: int, what: str) -> None:
+    """Refuse what is not a whole number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{what} must be a whole number >= 0, but {value!r} was given.")
+
+
+def finite(values: PyTree, what: str, remedy: str) -> PyTree:
+    """Pass ``values`` on if all of them are finite; else an error that names the leaf."""
+    return _passing(values, lambda x: ~jnp.isfinite(x), f"{what} is not finite", remedy)
+
+
+def nonnegative(values: PyTree, what: str, remedy: str) -> PyTree:
+    """Pass ``values`` on if all of them are finite and >= 0; else an error that names the leaf."""
+    return _passing(
+        values, lambda x: ~((x >= 0) & (x < jnp.inf)), f"{what} is negative or not finite", remedy
+    )
+
+
+def positive(values: PyTree, what: str, remedy: str) -> PyTree:
+    """Pass ``values`` on if all of them are finite and > 0; else an error that names the leaf."""
+    return _passing(
+        values, lambda x: ~((x > 0) & (x < jnp.inf)), f"{what} is not positive and finite", remedy
+    )
+
+
+def is_known(values: PyTree) -> bool:
+    """Whether the values can be looked at now, that is, nothing is being traced."""
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
+
+
+def _shapes(values: PyTree) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree.leaves(values)
+    return dict(zip(tree.names(values), (jnp.shape(x) for x in leaves), strict=True))
+
+
+def _passing(values: PyTree, bad: Callable[[Array], Array], fault: str, remedy: str) -> PyTree:
+    leaves, structure = jax.tree.flatten(values)
+    if not leaves:
+        return values
+    messages = [f"{fault} in leaf '{name}'. {remedy}" for name in tree.names(values)]
+    if is_known(values):
+        flags = _any_bad(leaves, bad)
+        if flags.any():
+            raise ValueError(messages[int(flags.argmax())])
+        return values
+    flags = jnp.stack([jnp.any(bad(leaf)) for leaf in leaves])
+    # The check rides on the smallest leaf, so that no large array passes through the branch.
+    carrier = min(range(len(leaves)), key=lambda i: leaves[i].size)
+    leaves[carrier] = eqx.branched_error_if(
+        leaves[carrier], jnp.any(flags), jnp.argmax(flags), messages
+    )
+    return jax.tree.unflatten(structure, leaves)
+
+
+@eqx.filter_jit
+def _any_bad(leaves: list[Array], bad: Callable[[Array], Array]) -> Array:
+    return jnp.stack([jnp.any(bad(leaf)) for leaf in leaves])
