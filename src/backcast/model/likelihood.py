@@ -2,21 +2,12 @@
 
 Outputs have shape ``(n, ..., C)``: ``n`` examples, any axes between (the tokens of a sequence, the
 pixels of an image), and a last axis with the numbers that explain one target. An *entry* is one
-index of the leading axes ``(n, ...)``; it has one loss.
-
-**Weights and masks** are one thing: non-negative numbers over the leading axes or the first few of
-them. An entry of weight zero is not there at all; its target may be padding and its outputs NaN.
-Sums go over entries and means over examples,
-
-    mean loss = (1/N) sum_i sum_t w_it loss_it,      N = sum_i max_t w_it,
-
-so that ``N`` times the mean is the negative log-likelihood of all the data and ``N`` times the
-curvature of the mean is the curvature of a posterior. A sequence counts as one example however many
-of its tokens are masked, one that is masked altogether counts as none, and an example of weight 2
-counts as two.
+index of the leading axes ``(n, ...)``; it has one loss. `backcast.model.reduction` sums entries up,
+with weights and masks.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
@@ -43,6 +34,17 @@ class Likelihood(eqx.Module):
 
         Linear in ``v``: ``S^T u`` is had from ``jax.linear_transpose``. If ``v`` is random with
         mean 0 and covariance ``I``, then ``S v`` has the Hessian as its covariance.
+        """
+
+    @abstractmethod
+    def fisher_root(
+        self, outputs: Float[Array, "*entries C"], targets: PyTree, drawn: PyTree
+    ) -> Float[Array, "*entries C"]:
+        """``g``, the gradient of ``-log p(drawn | f)`` in the outputs, for sums of ``g g^T``.
+
+        With targets drawn by ``sample``, ``E[g g^T] = S S^T``: the Monte-Carlo Fisher. With
+        ``drawn = targets`` it is the empirical Fisher. The targets themselves matter only where
+        the loss counts some of them more than others: ``g`` carries the root of that weight.
         """
 
     @abstractmethod
@@ -81,10 +83,6 @@ class Likelihood(eqx.Module):
     ) -> None:
         """Refuse targets that ``loss`` cannot take, looking only at the entries present."""
 
-    def root_shape(self, outputs: Float[Array, "*entries C"]) -> tuple[int, ...]:
-        """The shape of the ``v`` that ``root`` takes: ``S`` is square."""
-        return outputs.shape
-
     def check(
         self, outputs: jax.ShapeDtypeStruct, targets: Any, weights: Any | None = None
     ) -> None:
@@ -96,7 +94,8 @@ class Likelihood(eqx.Module):
             weights: Weights or masks, if there are any.
 
         Raises:
-            TypeError: The model does not return one array of floats.
+            TypeError: The model does not return one array of floats, or targets or weights are not
+                of a kind of number that the likelihood takes.
             ValueError: Something else does not fit; the message names the first bad entry.
         """
         if not (hasattr(outputs, "shape") and hasattr(outputs, "dtype")):
@@ -112,98 +111,28 @@ class Likelihood(eqx.Module):
                 "outputs). If it returns one number per example, let it return (examples, 1)"
             )
         if 0 in outputs.shape:
-            raise ValueError(f"the model returns shape {outputs.shape}: there is nothing to learn")
+            raise ValueError(
+                f"the model returns shape {outputs.shape}, so there is nothing to learn from. Give "
+                "at least one example, and a model with at least one output"
+            )
         self.check_targets(outputs, targets, _present(outputs, weights))
 
 
-def total_loss(
-    likelihood: Likelihood,
-    outputs: Float[Array, "n *rest C"],
-    targets: PyTree,
-    weights: Shaped[Array, "n ..."] | None = None,
-) -> Float[Array, ""]:
-    """``sum_it w_it loss_it``, summed in at least float32."""
-    if weights is None:
-        loss = likelihood.loss(outputs, targets)
-        return jnp.sum(loss, dtype=_accumulator(loss))
-    weights = over_entries(weights, outputs)
-    loss = likelihood.loss(*without_absent(weights, (outputs, targets)))
-    return jnp.sum(jnp.where(weights > 0, weights * loss, 0.0))
+def output_gradient(
+    loss: Callable[[Array, PyTree], Array], outputs: Float[Array, "*entries C"], targets: PyTree
+) -> Float[Array, "*entries C"]:
+    """The gradient of every entry's loss in its own outputs."""
+    return jax.grad(lambda f: jnp.sum(loss(f, targets)))(outputs)
 
 
-def example_count(
-    outputs: Float[Array, "n *rest C"], weights: Shaped[Array, "n ..."] | None = None
-) -> Float[Array, ""]:
-    """``N = sum_i max_t w_it``: how many examples the outputs stand for."""
-    if weights is None:
-        return jnp.asarray(outputs.shape[0], _accumulator(outputs))
-    weights = over_entries(weights, outputs)
-    return jnp.sum(jnp.max(weights, axis=tuple(range(1, weights.ndim))))
-
-
-def mean_loss(
-    likelihood: Likelihood,
-    outputs: Float[Array, "n *rest C"],
-    targets: PyTree,
-    weights: Shaped[Array, "n ..."] | None = None,
-) -> Float[Array, ""]:
-    """``total_loss / example_count``, and zero if no example is present."""
-    return _ratio(
-        total_loss(likelihood, outputs, targets, weights), example_count(outputs, weights)
-    )
-
-
-def mean_score(
-    likelihood: Likelihood,
-    outputs: Float[Array, "n *rest C"],
-    targets: PyTree,
-    weights: Shaped[Array, "n ..."] | None = None,
-) -> Float[Array, ""]:
-    """``sum_it w_it score_it / sum_it w_it``: of all entries, since a score is read as a share."""
-    if weights is None:
-        score = likelihood.score(outputs, targets)
-        return jnp.mean(score, dtype=_accumulator(score))
-    weights = over_entries(weights, outputs)
-    score = likelihood.score(*without_absent(weights, (outputs, targets)))
-    return _ratio(jnp.sum(jnp.where(weights > 0, weights * score, 0.0)), jnp.sum(weights))
-
-
-def weighted_root(
-    likelihood: Likelihood,
-    outputs: Float[Array, "n *rest C"],
-    targets: PyTree,
-    v: Float[Array, "n *rest C"],
-    weights: Shaped[Array, "n ..."] | None = None,
-) -> Float[Array, "n *rest C"]:
-    """``sqrt(w) S v``, the root for ``total_loss``; divided by ``sqrt(N)``, for the mean."""
-    if weights is None:
-        return likelihood.root(outputs, targets, v)
-    weights = over_entries(weights, outputs)
-    outputs, targets = without_absent(weights, (outputs, targets))
-    return jnp.sqrt(weights).astype(v.dtype)[..., None] * likelihood.root(outputs, targets, v)
-
-
-def over_entries(
-    weights: Shaped[Array, "n ..."], outputs: Float[Array, "n *rest C"]
-) -> Float[Array, "n *rest"]:
-    """Weights for every entry, in at least float32, from weights for the first few axes."""
-    weights = jnp.asarray(weights, _accumulator(outputs))
-    missing = outputs.ndim - 1 - weights.ndim
-    return jnp.broadcast_to(weights.reshape(*weights.shape, *[1] * missing), outputs.shape[:-1])
-
-
-def without_absent(weights: Float[Array, "*entries"], tree: PyTree) -> PyTree:
-    """Arrays over the entries with zeros where an entry is absent.
-
-    Zero times NaN is NaN, in a gradient also where the value was masked afterwards. So what is
-    absent must be gone before the loss sees it.
-    """
-    return jax.tree.map(
-        lambda x: jnp.where(
-            jnp.expand_dims(weights > 0, range(weights.ndim, x.ndim)), x, jnp.zeros_like(x)
-        ),
-        jax.tree.map(jnp.asarray, tree),
-    )
+def real_numbers(values: Any, what: str) -> np.ndarray:
+    """The values as an array on the host, refused unless they are real numbers or booleans."""
+    values = np.asarray(values)
+    # NumPy's own issubdtype does not know bfloat16.
+    kinds = (jnp.floating, jnp.integer, jnp.bool_)
+    if not any(jnp.issubdtype(values.dtype, kind) for kind in kinds):
+        raise TypeError(f"{what} are {values.dtype}; they must be an array of real numbers")
+    return values
 
 
 def refuse_first(
@@ -213,39 +142,41 @@ def refuse_first(
     reason: str,
 ) -> None:
     """Raise a ``ValueError`` about the first refused target among the entries present."""
-    present = np.expand_dims(present, tuple(range(present.ndim, refused.ndim)))
-    refused = refused & present
+    refused = refused & np.expand_dims(present, tuple(range(present.ndim, refused.ndim)))
     if refused.any():
-        index = np.unravel_index(np.argmax(refused), refused.shape)
-        where = ", ".join(str(int(i)) for i in index)
-        raise ValueError(f"targets[{where}] is {targets[index]}: {reason}")
+        where, value = _first(targets, refused)
+        raise ValueError(
+            f"targets[{where}] is {value}: {reason}. To leave an entry out, give it weight 0"
+        )
 
 
 def _present(outputs: jax.ShapeDtypeStruct, weights: Any | None) -> Bool[np.ndarray, "*entries"]:
     entries = outputs.shape[:-1]
     if weights is None:
         return np.ones(entries, bool)
-    weights = np.asarray(weights)
+    weights = real_numbers(weights, "weights")
     if weights.ndim == 0 or weights.shape != entries[: weights.ndim]:
         allowed = " or ".join(str(entries[:k]) for k in range(1, len(entries) + 1))
-        raise ValueError(f"weights have shape {weights.shape}; they must have {allowed}")
+        raise ValueError(
+            f"weights have shape {weights.shape} and the model returns {outputs.shape}; they must "
+            f"have {allowed}"
+        )
     refused = ~(np.isfinite(weights) & (weights >= 0))
     if refused.any():
-        index = tuple(int(i) for i in np.argwhere(refused)[0])
-        where = ", ".join(map(str, index))
+        where, value = _first(weights, refused)
         raise ValueError(
-            f"weights[{where}] is {weights[index]}; weights must be finite and not negative "
-            "(zero leaves an entry out)"
+            f"weights[{where}] is {value}; weights must be finite and not negative (zero leaves an "
+            "entry out)"
         )
     if not weights.any():
-        raise ValueError("all weights are zero: nothing is left to learn from")
+        raise ValueError(
+            "all weights are zero, so nothing is left to learn from. Give at least one entry a "
+            "positive weight"
+        )
     missing = tuple(range(weights.ndim, len(entries)))
     return np.broadcast_to(np.expand_dims(weights > 0, missing), entries)
 
 
-def _accumulator(x: Array) -> jnp.dtype:
-    return jnp.promote_types(x.dtype, jnp.float32)
-
-
-def _ratio(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:
-    return total / jnp.where(count > 0, count, 1.0)
+def _first(values: np.ndarray, chosen: Bool[np.ndarray, "..."]) -> tuple[str, Any]:
+    index = tuple(int(i) for i in np.unravel_index(np.argmax(chosen), chosen.shape))
+    return ", ".join(map(str, index)), values[index]
