@@ -1,6 +1,6 @@
 """A Gaussian belief about a network's weights, and how it enters anyone's training loop."""
 
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ class Belief(eqx.Module):
     precision: DiagLowRank
 
     @classmethod
-    def prior(cls, mean: PyTree, precision: float | Array, rank: int = 0) -> Self:
+    def prior(cls, mean: PyTree, precision: float | Array, rank: int = 0) -> "Belief":
         """``N(mean, I / precision)``, with room for ``rank`` rows (see `DiagLowRank.isotropic`)."""
         return cls(mean, DiagLowRank.isotropic(mean, precision, rank))
 

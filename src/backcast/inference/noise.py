@@ -4,7 +4,7 @@ import fnmatch
 import glob
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class Noise:
             )
 
     @classmethod
-    def from_tree(cls, variances: PyTree) -> Self:
+    def from_tree(cls, variances: PyTree) -> "Noise":
         """Take the variances leaf by leaf, from a tree like the parameters'."""
         leaves = jax.tree.leaves(variances)
         return cls(

@@ -1,6 +1,6 @@
 """The small matrix of diagonal-plus-low-rank algebra, factored so that it never fails."""
 
-from typing import Self, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ class Capacitance(eqx.Module):
     root: Float[Array, "k k"]
 
     @classmethod
-    def of(cls, factor: PyTree, weight: PyTree) -> Self:
+    def of(cls, factor: PyTree, weight: PyTree) -> "Capacitance":
         """Factor ``I + W diag(weight) W^T``."""
         first = tree.gram(factor, weight)
         if first.size == 0:

@@ -1,6 +1,6 @@
 """Diagonal plus low rank: the precision of LR-LGF, and with rank 0 that of EWC."""
 
-from typing import Self, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ class DiagLowRank(Precision):
         checks.same_tree(self.diag, self.factor, "The factor", rows=leading[0][0])
 
     @classmethod
-    def isotropic(cls, params: PyTree, precision: float | Array, rank: int = 0) -> Self:
+    def isotropic(cls, params: PyTree, precision: float | Array, rank: int = 0) -> "DiagLowRank":
         """``precision * I`` over the space of ``params``, with ``rank`` rows of zeros.
 
         Rows of zeros change nothing but the shape: a filter that starts with as many rows as it
@@ -63,7 +63,7 @@ class DiagLowRank(Precision):
         inner = tree.project(self.factor, x)
         return tree.dot(jax.tree.map(jnp.multiply, self.diag, x), x) + inner @ inner
 
-    def add(self, other: Precision) -> Self:
+    def add(self, other: Precision) -> "DiagLowRank":
         """``P + other``: the diagonals are added, the rows stacked."""
         if not isinstance(other, DiagLowRank):
             raise TypeError(
@@ -74,7 +74,7 @@ class DiagLowRank(Precision):
         diag = jax.tree.map(jnp.add, self.diag, other.diag)
         return type(self)(diag, tree.stack(self.factor, other.factor))
 
-    def scale(self, strength: float | Float[Array, ""]) -> Self:
+    def scale(self, strength: float | Float[Array, ""]) -> "DiagLowRank":
         """``strength * P = diag(strength d) + (strength^(1/2) W)^T (strength^(1/2) W)``."""
         weight = jnp.asarray(strength)
         root = jnp.sqrt(weight)
@@ -83,7 +83,7 @@ class DiagLowRank(Precision):
             jax.tree.map(lambda w: w * root.astype(w.dtype), self.factor),
         )
 
-    def drift(self, q: PyTree) -> Self:
+    def drift(self, q: PyTree) -> "DiagLowRank":
         """``(P^-1 + diag q)^-1``, exactly and of the same rank, in ``O(k^2 D)`` (paper, eq. 8).
 
         With ``s = 1 / (1 + q d)``: ``d' = s d`` and ``W' = L^-1 (W s)``, where

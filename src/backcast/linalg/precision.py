@@ -1,7 +1,6 @@
 """What the filter asks of a precision matrix, whatever its structure."""
 
 from abc import abstractmethod
-from typing import Self
 
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
@@ -24,15 +23,15 @@ class Precision(eqx.Module):
         """``x^T P x``."""
 
     @abstractmethod
-    def add(self, other: "Precision") -> Self:
+    def add(self, other: "Precision") -> "Precision":
         """``P + other``, for another precision of the same structure."""
 
     @abstractmethod
-    def scale(self, strength: float | Float[Array, ""]) -> Self:
+    def scale(self, strength: float | Float[Array, ""]) -> "Precision":
         """``strength * P`` for ``strength >= 0``."""
 
     @abstractmethod
-    def drift(self, q: PyTree) -> Self:
+    def drift(self, q: PyTree) -> "Precision":
         """``(P^-1 + diag q)^-1``: the precision after independent noise of variance ``q >= 0``.
 
         Its limit where ``P`` is singular; no inverse of ``P`` or ``q`` is taken.

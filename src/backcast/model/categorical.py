@@ -1,6 +1,6 @@
 """One of several classes."""
 
-from typing import Any, Self, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ class Categorical(Likelihood):
         outputs: Float[Array, "n *rest C"],
         targets: Int[Array, "n *rest"],
         weights: Shaped[Array, "n ..."] | None = None,
-    ) -> Self:
+    ) -> "Categorical":
         """Itself: nothing to estimate."""
         return self
 

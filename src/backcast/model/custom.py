@@ -1,7 +1,7 @@
 """A likelihood from any loss, by automatic differentiation."""
 
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -78,7 +78,7 @@ class Custom(Likelihood):
         outputs: Float[Array, "n *rest C"],
         targets: PyTree,
         weights: Shaped[Array, "n ..."] | None = None,
-    ) -> Self:
+    ) -> "Custom":
         """Itself: nothing to estimate."""
         return self
 

@@ -1,7 +1,7 @@
 """Real targets with Gaussian noise: known, learned, or told by the network."""
 
 import math
-from typing import Self, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -80,7 +80,7 @@ class Gaussian(Homoscedastic):
     def __init__(self, noise: ArrayLike = 1.0):
         self.noise = _standard_deviation(noise)
 
-    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> Self:
+    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> "Gaussian":
         """Itself: the noise is known."""
         return self
 
@@ -99,7 +99,9 @@ class GaussianLearnedNoise(Homoscedastic):
     def __init__(self, noise: ArrayLike = 1.0):
         self.noise = _standard_deviation(noise)
 
-    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> Self:
+    def fitted(
+        self, outputs: Outputs, targets: Targets, weights: Weights = None
+    ) -> "GaussianLearnedNoise":
         """``s^2 = sum w (y - f)^2 / sum w``, the most likely noise.
 
         It is too small where the network has fitted the noise itself: give it outputs for data held
@@ -162,7 +164,9 @@ class HeteroscedasticGaussian(Independent):
         """The negative squared error."""
         return -((targets - self.mean(outputs)) ** 2)
 
-    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> Self:
+    def fitted(
+        self, outputs: Outputs, targets: Targets, weights: Weights = None
+    ) -> "HeteroscedasticGaussian":
         """Itself: the network says what the noise is."""
         return self
 

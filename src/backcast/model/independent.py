@@ -5,7 +5,7 @@ The loss is a sum over the last axis of the targets, and the root of its Hessian
 
 import math
 from abc import abstractmethod
-from typing import Any, Self, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ class Bernoulli(Independent):
         """1 where the prediction is right, else 0."""
         return (self.predict(outputs) == targets).astype(outputs.dtype)
 
-    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> Self:
+    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> "Bernoulli":
         """Itself: nothing to estimate."""
         return self
 
@@ -143,7 +143,7 @@ class Poisson(Independent):
         log_ratio = xlogy(targets, targets) - targets * outputs
         return -2 * (log_ratio - targets + self.mean(outputs))
 
-    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> Self:
+    def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> "Poisson":
         """Itself: nothing to estimate."""
         return self
 

@@ -8,7 +8,7 @@ with weights and masks.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -71,7 +71,7 @@ class Likelihood(eqx.Module):
         outputs: Float[Array, "n *rest C"],
         targets: PyTree,
         weights: Shaped[Array, "n ..."] | None = None,
-    ) -> Self:
+    ) -> "Likelihood":
         """The likelihood with its own parameters, if it has any, set to their best values.
 
         Best is most likely given the outputs; a likelihood without such parameters gives itself.

@@ -38,9 +38,7 @@ def total_loss(
     return jnp.sum(_times(weights, likelihood.loss(outputs, targets)))
 
 
-def example_count(
-    outputs: Float[Array, "n *rest C"], weights: Weights = None
-) -> Float[Array, ""]:
+def example_count(outputs: Float[Array, "n *rest C"], weights: Weights = None) -> Float[Array, ""]:
     """``N = sum_i max_t w_it``: how many examples the outputs stand for."""
     weights = over_entries(weights, outputs)
     return jnp.sum(jnp.max(weights, axis=tuple(range(1, weights.ndim))))
@@ -113,9 +111,7 @@ def present_entries(
     return present(outputs).astype(weights.dtype), jax.tree.map(present, targets), weights
 
 
-def over_entries(
-    weights: Weights, outputs: Float[Array, "n *rest C"]
-) -> Float[Array, "n *rest"]:
+def over_entries(weights: Weights, outputs: Float[Array, "n *rest C"]) -> Float[Array, "n *rest"]:
     """Weights for every entry, in at least float32, from weights for the first few axes."""
     kind = jnp.promote_types(outputs.dtype, jnp.float32)
     weights = jnp.ones(outputs.shape[:1], kind) if weights is None else jnp.asarray(weights, kind)

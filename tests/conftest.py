@@ -1,0 +1,26 @@
+"""What all tests share: shape checks on every annotated function, and settings for hypothesis."""
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Every jaxtyping annotation in the package is checked while the tests run; users never pay for it.
+_hook = install_import_hook("backcast", "beartype.beartype")
+_hook.__enter__()
+
+settings.register_profile(
+    "backcast",
+    deadline=None,  # the first example compiles
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("backcast")
+
+
+@pytest.fixture(autouse=True)
+def _float64(request):
+    """Tests marked `float64` run with 64-bit numbers; all others as users do, with 32."""
+    with jax.enable_x64(request.node.get_closest_marker("float64") is not None):
+        yield
