@@ -1,1 +1,24 @@
 """What a network is to Backcast: its parameters, its outputs, its losses and their curvature."""
+
+from backcast.model.adapters import as_model
+from backcast.model.batch import Batch
+from backcast.model.categorical import Categorical
+from backcast.model.custom import Custom
+from backcast.model.gaussian import Gaussian, GaussianLearnedNoise, HeteroscedasticGaussian
+from backcast.model.independent import Bernoulli, Poisson
+from backcast.model.likelihood import Likelihood
+from backcast.model.network import Model
+
+__all__ = [
+    "Batch",
+    "Bernoulli",
+    "Categorical",
+    "Custom",
+    "Gaussian",
+    "GaussianLearnedNoise",
+    "HeteroscedasticGaussian",
+    "Likelihood",
+    "Model",
+    "Poisson",
+    "as_model",
+]

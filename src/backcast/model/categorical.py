@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, Shaped
 
-from backcast.model.likelihood import Likelihood, refuse_first
+from backcast.model.likelihood import Likelihood, real_numbers, refuse_first
 
 
 @final
@@ -49,6 +49,17 @@ class Categorical(Likelihood):
         along = sqrt_p * jnp.sqrt(self._weight(outputs, targets))[..., None]
         return along * (v - sqrt_p * jnp.sum(sqrt_p * v, axis=-1, keepdims=True))
 
+    def fisher_root(
+        self,
+        outputs: Float[Array, "*entries C"],
+        targets: Int[Array, "*entries"],
+        drawn: Int[Array, "*entries"],
+    ) -> Float[Array, "*entries C"]:
+        """``sqrt(c_y) (p - e_d)``, with the weight of the target ``y`` whatever was drawn."""
+        chosen = jax.nn.one_hot(drawn, outputs.shape[-1], dtype=outputs.dtype)
+        weight = jnp.sqrt(self._weight(outputs, targets))[..., None]
+        return weight * (jax.nn.softmax(outputs) - chosen)
+
     def sample(
         self, key: Key[Array, ""], outputs: Float[Array, "*entries C"]
     ) -> Int[Array, "*entries"]:
@@ -83,7 +94,7 @@ class Categorical(Likelihood):
     ) -> None:
         """Integer classes of the outputs' leading shape, each below the number of outputs."""
         *entries, classes = outputs.shape
-        targets = np.asarray(targets)
+        targets = real_numbers(targets, "targets")
         if classes < 2:
             raise ValueError(
                 "the model returns one output per target and Categorical needs one per class. For "
@@ -105,15 +116,14 @@ class Categorical(Likelihood):
                 f"they must have {tuple(entries)}. {remedy}"
             )
         if not np.issubdtype(targets.dtype, np.integer):
-            raise ValueError(
+            raise TypeError(
                 f"targets are {targets.dtype} and classes are integers: give targets.astype(int)"
             )
         refuse_first(
             targets,
             (targets < 0) | (targets >= classes),
             present,
-            f"classes are 0 ... {classes - 1}, one for each output of the model. To leave an entry "
-            "out, give it weight 0",
+            f"classes are 0 ... {classes - 1}, one for each output of the model",
         )
 
     def _weight(

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped
 
-from backcast.model.likelihood import Likelihood, refuse_first
+from backcast.model.likelihood import Likelihood, output_gradient, refuse_first
 
 
 @final
@@ -51,6 +51,12 @@ class Custom(Likelihood):
 
         factor = _over_entries(root_of_one, outputs)(outputs, targets)
         return jnp.einsum("...ij,...j->...i", factor, v, precision=lax.Precision.HIGHEST)
+
+    def fisher_root(
+        self, outputs: Float[Array, "*entries C"], targets: PyTree, drawn: PyTree
+    ) -> Float[Array, "*entries C"]:
+        """The gradient of the user's loss."""
+        return output_gradient(self.loss, outputs, drawn)
 
     def sample(self, key: Key[Array, ""], outputs: Float[Array, "*entries C"]) -> Array:
         """Refused: a loss does not say how to draw targets."""
@@ -98,14 +104,14 @@ class Custom(Likelihood):
                 leaf,
                 leaf != leaf,
                 present,
-                "it is missing. To leave an entry out, give it weight 0",
+                "a target is missing",
             )
         loss = jax.eval_shape(self.loss, outputs, targets)
         shape, dtype = getattr(loss, "shape", None), getattr(loss, "dtype", np.dtype(object))
         if shape != entries or not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(
-                f"the losses of outputs of shape {outputs.shape} are {loss}; they must be one float "
-                f"for each of {entries}. Sum or average what the loss returns for one output"
+                f"the losses of outputs of shape {outputs.shape} are {loss}; they must be one "
+                f"float for each of {entries}. Sum or average what the loss returns for one output"
             )
 
 

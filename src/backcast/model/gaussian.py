@@ -18,7 +18,7 @@ from backcast.model.independent import (
     bounded_exponent,
     exp_then_tangent,
 )
-from backcast.model.likelihood import over_entries, without_absent
+from backcast.model.reduction import present_entries
 
 
 class Homoscedastic(Independent):
@@ -108,10 +108,7 @@ class GaussianLearnedNoise(Homoscedastic):
         out of the training if there are any. It is never below the rounding of the targets.
         """
         targets = self.aligned(outputs, targets)
-        if weights is None:
-            weights = jnp.ones(outputs.shape[:1])
-        weights = over_entries(weights, outputs)
-        outputs, targets = without_absent(weights, (outputs, targets))
+        outputs, targets, weights = present_entries(outputs, targets, weights)
         weights = jnp.broadcast_to(weights[..., None], outputs.shape)
         axes = tuple(range(outputs.ndim - self.noise.ndim))
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from backcast.model.likelihood import Likelihood, refuse_first
+from backcast.model.likelihood import Likelihood, output_gradient, real_numbers, refuse_first
 
 Outputs = Float[Array, "*entries C"]
 Targets = Shaped[Array, "*entries m"] | Shaped[Array, "*entries"]
@@ -47,6 +47,10 @@ class Independent(Likelihood):
         """``S v`` with the diagonal ``S`` of ``root_diagonal``."""
         return self.root_diagonal(outputs) * v
 
+    def fisher_root(self, outputs: Outputs, targets: Targets, drawn: Targets) -> Outputs:
+        """The gradient of the loss of what was drawn."""
+        return output_gradient(self.loss, outputs, drawn)
+
     def score(self, outputs: Outputs, targets: Targets) -> Float[Array, "*entries"]:
         """The mean of ``scores`` over the last axis."""
         return jnp.mean(self.scores(outputs, self.aligned(outputs, targets)), axis=-1)
@@ -55,18 +59,14 @@ class Independent(Likelihood):
         self, outputs: jax.ShapeDtypeStruct, targets: Any, present: Bool[np.ndarray, "*entries"]
     ) -> None:
         """Finite numbers of the mean's shape that the likelihood does not refuse."""
-        targets = np.asarray(targets)
+        targets = real_numbers(targets, "targets")
         _check_shape(jax.eval_shape(self.mean, outputs).shape, targets.shape)
-        if not (jnp.issubdtype(targets.dtype, jnp.number) or targets.dtype == bool) or (
-            jnp.issubdtype(targets.dtype, jnp.complexfloating)
-        ):
-            raise ValueError(f"targets are {targets.dtype}; they must be real numbers")
-        missing = " To leave an entry out, give it weight 0"
-        refuse_first(targets, ~np.isfinite(targets), present, f"targets must be finite.{missing}")
+        refuse_first(targets, ~np.isfinite(targets), present, "targets must be finite")
         refused, reason = self.refused(targets)
-        refuse_first(targets, refused, present, f"{reason}.{missing}")
+        refuse_first(targets, refused, present, reason)
 
     def aligned(self, outputs: Outputs, targets: Targets) -> Float[Array, "*entries m"]:
+        """Targets in the shape of the mean and the type of the outputs."""
         shape = jax.eval_shape(self.mean, outputs).shape
         _check_shape(shape, jnp.shape(targets))
         return jnp.reshape(targets, shape).astype(outputs.dtype)

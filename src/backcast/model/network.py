@@ -1,6 +1,6 @@
-"""A network as Backcast sees it: arrays to learn, arrays to carry along, and a pure forward pass."""
+"""A network as Backcast sees it: arrays to learn, arrays to carry along, a pure forward pass."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from typing import Any, final
 
 import equinox as eqx
@@ -8,27 +8,49 @@ import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 
+class Adapter(ABC):
+    """How the networks of one library are called and put together again.
+
+    It holds no arrays, and two networks of the same architecture have equal adapters, so that what
+    is compiled for one serves the other and no weights are kept alive.
+    """
+
+    @abstractmethod
+    def forward(
+        self,
+        weights: PyTree,
+        buffers: PyTree,
+        state: PyTree,
+        x: PyTree[Array],
+        key: PRNGKeyArray | None,
+        train: bool,
+    ) -> tuple[PyTree[Array], PyTree]:
+        """The outputs for a batch, and the state after it; there is no key when not training."""
+
+    @abstractmethod
+    def rebuild(self, weights: PyTree, buffers: PyTree, state: PyTree) -> Any:
+        """The user's own kind of object."""
+
+
 @final
 class Model(eqx.Module):
     """A network of any library, as a pure function of its arrays.
 
-    Made by `backcast.model.adapters.as_model`. A model is a pytree: passed to a jitted function, it
-    is compiled once, however its arrays change.
+    Made by `backcast.model.as_model`. A model is a pytree: passed to a jitted function, it is
+    compiled once, however its arrays change.
 
     Attributes:
         params: What is learned: real floating arrays, ``None`` where a parameter is frozen.
         state: What the forward pass carries along, such as batch statistics; ``{}`` if nothing.
         frozen: The other arrays, never learned: ``"weights"`` excluded by `trainable`, shaped like
             the parameters with ``None`` where one is learned, and the library's own ``"buffers"``.
-        forward: ``(params, frozen, state, x, key, train) -> (outputs, state)``.
-        rebuild: ``(params, frozen, state) -> network``, the user's own kind of object.
+        adapter: How the network is called and put together again.
     """
 
     params: PyTree
     state: PyTree
-    frozen: PyTree
-    forward: Callable[..., tuple[PyTree, PyTree]] = eqx.field(static=True)
-    rebuild: Callable[..., Any] = eqx.field(static=True)
+    frozen: dict[str, PyTree]
+    adapter: Adapter = eqx.field(static=True)
 
     def apply(
         self,
@@ -55,10 +77,12 @@ class Model(eqx.Module):
         Raises:
             ValueError: If the forward pass returns a state of another structure.
         """
+        weights = eqx.combine(params, self.frozen["weights"])
+        buffers = self.frozen["buffers"]
         if not train:
-            outputs, _ = self.forward(params, self.frozen, state, x, None, False)
+            outputs, _ = self.adapter.forward(weights, buffers, state, x, None, False)
             return outputs, state
-        outputs, after = self.forward(params, self.frozen, state, x, key, True)
+        outputs, after = self.adapter.forward(weights, buffers, state, x, key, True)
         if jax.tree.structure(after) != jax.tree.structure(state):
             raise ValueError(
                 "The network's forward pass returned a state of another structure than it was "
@@ -70,8 +94,9 @@ class Model(eqx.Module):
 
     def with_params(self, params: PyTree, state: PyTree) -> "Model":
         """The same network with other parameters and state; nothing is compiled again."""
-        return Model(params, state, self.frozen, self.forward, self.rebuild)
+        return Model(params, state, self.frozen, self.adapter)
 
     def unwrap(self) -> Any:
         """The user's own kind of object, with this model's parameters and state."""
-        return self.rebuild(self.params, self.frozen, self.state)
+        weights = eqx.combine(self.params, self.frozen["weights"])
+        return self.adapter.rebuild(weights, self.frozen["buffers"], self.state)

@@ -1,35 +1,55 @@
 """Plain functions: ``(apply, params)`` and ``(apply, params, state)``."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from backcast.model.adapters.parts import Parts, conventions
+from backcast.model.adapters.parts import Conventions, Parts, conventions
+from backcast.model.network import Adapter
 
 
 def stateless(apply: Callable[..., Any], params: PyTree) -> Parts:
     """Take apart ``apply(params, x) -> outputs``."""
-    wants = conventions(apply)
-
-    def forward(weights, buffers, state, x, key, train):
-        keywords = wants.mode(train)
-        if wants.key:
-            keywords["key"] = wants.key_for(key, train)
-        return apply(weights, x, **keywords), state
-
-    return Parts(params, {}, {}, forward, lambda weights, buffers, state: (apply, weights))
+    return Parts(_arrays(params), {}, {}, Stateless(apply, conventions(apply)))
 
 
 def stateful(apply: Callable[..., Any], params: PyTree, state: PyTree) -> Parts:
     """Take apart ``apply(params, state, x) -> (outputs, state)``."""
-    wants = conventions(apply)
+    return Parts(_arrays(params), {}, _arrays(state), Stateful(apply, conventions(apply)))
 
-    def forward(weights, buffers, state, x, key, train):
-        keywords = wants.mode(train)
-        if wants.key:
-            keywords["key"] = wants.key_for(key, train)
-        result = apply(weights, state, x, **keywords)
+
+@final
+@dataclass(frozen=True)
+class Stateless(Adapter):
+    """Calls ``apply(params, x)``."""
+
+    function: Callable[..., Any]
+    wants: Conventions
+
+    def forward(self, weights, buffers, state, x, key, train):
+        """The outputs; there is no state."""
+        return self.function(weights, x, **_keywords(self.wants, key, train)), state
+
+    def rebuild(self, weights, buffers, state):
+        """``(apply, params)``."""
+        return self.function, weights
+
+
+@final
+@dataclass(frozen=True)
+class Stateful(Adapter):
+    """Calls ``apply(params, state, x)``."""
+
+    function: Callable[..., Any]
+    wants: Conventions
+
+    def forward(self, weights, buffers, state, x, key, train):
+        """The outputs and the state, as the function returns them."""
+        result = self.function(weights, state, x, **_keywords(self.wants, key, train))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ValueError(
                 "A function given with a state must return (outputs, new_state), but this one "
@@ -38,7 +58,17 @@ def stateful(apply: Callable[..., Any], params: PyTree, state: PyTree) -> Parts:
             )
         return result
 
-    def rebuild(weights, buffers, state):
-        return apply, weights, state
+    def rebuild(self, weights, buffers, state):
+        """``(apply, params, state)``."""
+        return self.function, weights, state
 
-    return Parts(params, {}, state, forward, rebuild)
+
+def _keywords(wants: Conventions, key, train: bool) -> dict[str, Any]:
+    keywords: dict[str, Any] = dict(wants.mode(train))
+    if wants.key:
+        keywords["key"] = wants.key_for(key, train)
+    return keywords
+
+
+def _arrays(values: PyTree) -> PyTree:
+    return jax.tree.map(jnp.asarray, values)

@@ -7,24 +7,23 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import PRNGKeyArray, PyTree
 
+from backcast.model.network import Adapter
+
 
 class Parts(NamedTuple):
-    """A network taken apart. The functions hold no arrays that could be learned.
+    """A network taken apart.
 
     Attributes:
         weights: All its parameters.
         buffers: Arrays that are neither parameters nor state; ``{}`` if none.
         state: What its forward pass carries along; ``{}`` if nothing.
-        forward: ``(weights, buffers, state, x, key, train) -> (outputs, state)``; the key is
-            ``None`` when not training.
-        rebuild: ``(weights, buffers, state) -> network``.
+        adapter: How to call it and to put it together again.
     """
 
     weights: PyTree
     buffers: PyTree
     state: PyTree
-    forward: Callable[..., tuple[PyTree, PyTree]]
-    rebuild: Callable[..., Any]
+    adapter: Adapter
 
 
 class Conventions(NamedTuple):
@@ -59,10 +58,7 @@ class Conventions(NamedTuple):
         """
         if key is None and self.needs_key:
             if train:
-                raise ValueError(
-                    "This network's signature asks for a `key`, and none was given. "
-                    "Pass one: model.apply(params, state, x, key=jax.random.key(0), train=True)."
-                )
+                raise ValueError(missing_key("signature asks for a `key`"))
             return jax.random.key(0)
         return key
 
@@ -87,4 +83,12 @@ def conventions(call: Callable[..., Any]) -> Conventions:
         ),
         key=key is not None,
         needs_key=key is not None and key.default is key.empty,
+    )
+
+
+def missing_key(reason: str) -> str:
+    """The message for a network that cannot be trained without randomness."""
+    return (
+        f"This network's {reason}, and no key was given. "
+        "Pass one: model.apply(params, state, x, key=jax.random.key(0), train=True)."
     )
