@@ -5,7 +5,10 @@ from typing import Any, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, PyTree
+
+from backcast.linalg import tree
 
 
 class Adapter(ABC):
@@ -72,10 +75,10 @@ class Model(eqx.Module):
                 If not, the outputs are deterministic and the state is returned as it was given.
 
         Returns:
-            The outputs, with a leading batch axis, and the state.
+            The outputs, with a leading batch axis, and the state, which keeps its types.
 
         Raises:
-            ValueError: If the forward pass returns a state of another structure.
+            ValueError: If the forward pass returns a state of another structure or shape.
         """
         weights = eqx.combine(params, self.frozen["weights"])
         buffers = self.frozen["buffers"]
@@ -83,14 +86,7 @@ class Model(eqx.Module):
             outputs, _ = self.adapter.forward(weights, buffers, state, x, None, False)
             return outputs, state
         outputs, after = self.adapter.forward(weights, buffers, state, x, key, True)
-        if jax.tree.structure(after) != jax.tree.structure(state):
-            raise ValueError(
-                "The network's forward pass returned a state of another structure than it was "
-                f"given.\nGiven:    {jax.tree.structure(state)}\n"
-                f"Returned: {jax.tree.structure(after)}\n"
-                "Return every entry of the state, changed or not, and no new ones."
-            )
-        return outputs, after
+        return outputs, _like(state, after)
 
     def with_params(self, params: PyTree, state: PyTree) -> "Model":
         """The same network with other parameters and state; nothing is compiled again."""
@@ -100,3 +96,26 @@ class Model(eqx.Module):
         """The user's own kind of object, with this model's parameters and state."""
         weights = eqx.combine(self.params, self.frozen["weights"])
         return self.adapter.rebuild(weights, self.frozen["buffers"], self.state)
+
+
+def _like(given: PyTree, returned: PyTree) -> PyTree:
+    if jax.tree.structure(given) != jax.tree.structure(returned):
+        raise ValueError(
+            "The network's forward pass returned a state of another structure than it was given.\n"
+            f"Given:    {jax.tree.structure(given)}\nReturned: {jax.tree.structure(returned)}\n"
+            "Return every entry of the state, changed or not, and no new ones."
+        )
+    leaves = []
+    for name, old, new in zip(
+        tree.names(given), *map(jax.tree.leaves, (given, returned)), strict=True
+    ):
+        new = jnp.asarray(new)
+        floats = all(jnp.issubdtype(x.dtype, jnp.floating) for x in (old, new))
+        if old.shape != new.shape or (old.dtype != new.dtype and not floats):
+            raise ValueError(
+                f"The network's forward pass was given the state '{name}' as {old.dtype} of shape "
+                f"{old.shape} and returned {new.dtype} of shape {new.shape}. Return what was given."
+            )
+        # Flax, for one, computes in float64 what it keeps in float32.
+        leaves.append(new.astype(old.dtype))
+    return jax.tree.unflatten(jax.tree.structure(given), leaves)

@@ -40,7 +40,7 @@ def take_apart(module: eqx.Module, state: eqx.nn.State | None = None) -> Parts:
     buffers, static = eqx.partition(rest, eqx.is_array)
     leaves, structure = jax.tree.flatten(static)
     values = {} if state is None else _unpack(state)
-    markers = None if state is None else tuple(values)
+    markers = None if state is None else state.tree_flatten()[1]
     adapter = EquinoxModule(tuple(leaves), structure, wants, _batch_axis(module), markers)
     weights, buffers = jax.tree.map(jnp.asarray, (weights, buffers))
     return Parts(weights, buffers, values, adapter)
@@ -63,7 +63,7 @@ class EquinoxModule(Adapter):
     structure: Any
     wants: Conventions
     axis: Hashable
-    markers: tuple[str, ...] | None
+    markers: tuple[Hashable, ...] | None
 
     def forward(self, weights, buffers, state, x, key, train):
         """Map over the examples, each with a key of its own, with one state for all of them."""
@@ -105,7 +105,7 @@ class EquinoxModule(Adapter):
 
     def _pack(self, state: dict[str, PyTree]) -> eqx.nn.State:
         markers = self.markers or ()
-        return eqx.nn.State.tree_unflatten(markers, [state[marker] for marker in markers])
+        return eqx.nn.State.tree_unflatten(markers, [state[str(key)] for key in markers])
 
 
 def _unpack(state: eqx.nn.State) -> dict[str, PyTree]:
