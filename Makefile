@@ -5,15 +5,15 @@ export JAX_PLATFORMS ?= cpu
 # Real data, where a developer keeps it beside the checkout; tests that need it skip without it.
 export BACKCAST_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: check test static format lint types imports devices bench slow constraints clean
+.PHONY: check test static format format-check lint types imports bench slow constraints clean
 
 check: static test           ## everything CI checks
 
 static: format-check lint types imports
 
 test: .venv/.ready           ## unit, property, conformance and documentation tests
-	$(BIN)/pytest -n 2
 	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference
+	$(BIN)/pytest -n 2
 
 slow: .venv/.ready           ## studies of minutes
 	$(BIN)/pytest -m slow
@@ -36,6 +36,8 @@ imports: .venv/.ready
 
 bench: .venv/.ready          ## side-by-side measurements; see benchmarks/README.md
 	$(BIN)/python benchmarks/algebra.py
+	$(BIN)/python benchmarks/curvature.py
+	$(BIN)/python benchmarks/step.py
 
 # uv where there is one, venv and pip where not; either way the versions of constraints.txt.
 .venv/.ready: pyproject.toml constraints.txt

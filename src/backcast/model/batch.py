@@ -2,11 +2,14 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Array, PyTree, Shaped
+
+AnyArray = Array | np.ndarray
 
 
 class Batch(NamedTuple):
-    """Some examples: every array has a leading axis over them.
+    """Some examples: every array has a leading axis over them, on the host or a device.
 
     Attributes:
         x: inputs, an array or a pytree of arrays.
@@ -15,6 +18,6 @@ class Batch(NamedTuple):
             `backcast.model.reduction`), or None for ones.
     """
 
-    x: PyTree[Array]
-    y: PyTree[Array]
-    weights: Shaped[Array, "n ..."] | None = None
+    x: PyTree[AnyArray]
+    y: PyTree[AnyArray]
+    weights: Shaped[AnyArray, "n ..."] | None = None

@@ -1,0 +1,63 @@
+"""A network in use: outputs for inputs of any number, and how well they explain targets."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from backcast.model import Batch, Likelihood, Model
+from backcast.model.reduction import example_count, mean_score, over_entries, total_loss
+
+
+@final
+class Quality(NamedTuple):
+    """Means over data.
+
+    Attributes:
+        loss: the mean loss, per example.
+        score: the mean score, per entry; accuracy for classes.
+    """
+
+    loss: float
+    score: float
+
+
+def evaluate(model: Model, likelihood: Likelihood, batches: Iterable[Batch]) -> Quality:
+    """The quality of the network's outputs on some data."""
+    sums = [_sums(model, likelihood, batch) for batch in batches]
+    loss, examples, score, entries = np.sum(jax.device_get(sums), axis=0, dtype=float)
+    return Quality(float(loss / examples), float(score / entries))
+
+
+def outputs(model: Model, x: PyTree, batch_size: int) -> Float[Array, "n ..."]:
+    """The outputs for any number of inputs, computed in batches of one shape."""
+    count = jax.tree.leaves(x)[0].shape[0]
+    size = min(batch_size, count)
+    parts = []
+    for start in range(0, count, size):
+        # The last batch reaches back, so that all have one shape and one compilation serves.
+        begin = min(start, count - size)
+        part = _outputs(model, jax.tree.map(lambda leaf, b=begin: leaf[b : b + size], x))
+        parts.append(part[start - begin :])
+    return jnp.concatenate(parts)
+
+
+@eqx.filter_jit
+def _outputs(model: Model, x: PyTree) -> Float[Array, "n ..."]:
+    return model.apply(model.params, model.state, x)[0]
+
+
+@eqx.filter_jit
+def _sums(model: Model, likelihood: Likelihood, batch: Batch) -> tuple[Array, Array, Array, Array]:
+    outputs = _outputs(model, batch.x)
+    entries = jnp.sum(over_entries(batch.weights, outputs))
+    return (
+        total_loss(likelihood, outputs, batch.y, batch.weights),
+        example_count(outputs, batch.weights),
+        mean_score(likelihood, outputs, batch.y, batch.weights) * entries,
+        entries,
+    )

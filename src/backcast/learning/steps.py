@@ -1,0 +1,166 @@
+"""The compiled part of training: one step, and loops of steps that never wait for the host."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from backcast.inference import Belief
+from backcast.model import Batch, Likelihood, Model
+from backcast.model.reduction import mean_score, total_loss
+
+
+@final
+class Weights(eqx.Module):
+    """What training changes: the parameters, the network's state and the optimiser's."""
+
+    params: PyTree
+    state: PyTree
+    optimizer: PyTree
+
+
+@final
+class Objective(eqx.Module):
+    """``mean loss + anchoring * 1/2 (theta - m)^T P (theta - m)``, estimated from a batch.
+
+    Attributes:
+        model: the network, of which only the functions and the frozen arrays are used.
+        likelihood: gives the loss.
+        belief: ``N(m, P^-1)``.
+        anchoring: 1, or ``1/N`` for a belief in units of examples.
+        share: how many examples a batch stands for: ``N`` over the number of batches.
+    """
+
+    model: Model
+    likelihood: Likelihood
+    belief: Belief
+    anchoring: Float[Array, ""]
+    share: Float[Array, ""]
+
+    def __call__(
+        self, params: PyTree, state: PyTree, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Float[Array, ""], PyTree]]:
+        """The objective; and the mean loss, the score and the network's state after the batch."""
+        outputs, state = self.model.apply(params, state, batch.x, key=key, train=True)
+        loss = total_loss(self.likelihood, outputs, batch.y, batch.weights) / self.share
+        score = mean_score(self.likelihood, outputs, batch.y, batch.weights)
+        penalty = self.anchoring * self.belief.penalty(params)
+        return loss + penalty.astype(loss.dtype), (loss, score, state)
+
+
+@final
+class Tally(NamedTuple):
+    """What an epoch adds up: losses, scores, steps, and the first step that was not finite."""
+
+    loss: Float[Array, ""]
+    score: Float[Array, ""]
+    steps: Int[Array, ""]
+    diverged: Int[Array, ""]
+
+    @classmethod
+    def empty(cls) -> "Tally":
+        """Nothing yet."""
+        zero = jnp.zeros((), float)
+        return cls(zero, zero.copy(), jnp.zeros((), int), jnp.full((), -1, int))
+
+    def plus(self, loss: Float[Array, ""], score: Float[Array, ""]) -> "Tally":
+        """With one more step."""
+        fresh = ~jnp.isfinite(loss) & (self.diverged < 0)
+        return Tally(
+            self.loss + loss.astype(self.loss.dtype),
+            self.score + score.astype(self.score.dtype),
+            self.steps + 1,
+            jnp.where(fresh, self.steps, self.diverged),
+        )
+
+
+@final
+class Run(eqx.Module):
+    """What stays the same for all steps of an epoch."""
+
+    objective: Objective
+    optimizer: optax.GradientTransformationExtraArgs
+    key: Key[Array, ""]
+
+    def step(self, weights: Weights, tally: Tally, batch: Batch) -> tuple[Weights, Tally]:
+        """One step of the optimiser."""
+        key = jax.random.fold_in(self.key, tally.steps)
+
+        def objective(params):
+            return self.objective(params, weights.state, batch, key)
+
+        (value, (loss, score, state)), gradient = jax.value_and_grad(objective, has_aux=True)(
+            weights.params
+        )
+        updates, optimizer = self.optimizer.update(
+            gradient,
+            weights.optimizer,
+            weights.params,
+            value=value,
+            grad=gradient,
+            value_fn=lambda params: objective(params)[0],
+        )
+        params = optax.apply_updates(weights.params, updates)
+        return Weights(params, state, optimizer), tally.plus(loss, score)
+
+
+def resident_epoch(
+    run: Run, weights: Weights, data: Batch, batch_size: int, key: Key[Array, ""], interval: int
+) -> Iterator[tuple[Weights, Tally]]:
+    """An epoch over data that is on the device, by compiled loops of ``interval`` steps.
+
+    The order is random. Where the batch size does not divide the number of examples, the last batch
+    is filled up with the first examples of the order.
+    """
+    count = jax.tree.leaves(data.x)[0].shape[0]
+    steps = -(-count // batch_size)
+    order = _order(key, count, steps * batch_size).reshape(steps, batch_size)
+    tally = Tally.empty()
+    for start in range(0, steps, interval):
+        span = jnp.asarray([start, min(start + interval, steps)])
+        weights, tally = _loop((run, data, order, span), weights, tally)
+        yield weights, tally
+
+
+def streamed_epoch(
+    run: Run, weights: Weights, batches: Iterator[Batch], interval: int
+) -> Iterator[tuple[Weights, Tally]]:
+    """An epoch over batches as they come, looked at every ``interval`` steps and at the end."""
+    tally = Tally.empty()
+    for index, batch in enumerate(batches):
+        weights, tally = _single((run, batch), weights, tally)
+        if (index + 1) % interval == 0:
+            yield weights, tally
+    yield weights, tally
+
+
+@eqx.filter_jit
+def _order(key: Key[Array, ""], count: int, length: int) -> Int[Array, " length"]:
+    return jnp.resize(jax.random.permutation(key, count), (length,))
+
+
+# The belief, with its factor, is among what is kept; only weights and tally change hands.
+@eqx.filter_jit(donate="all-except-first")
+def _loop(
+    kept: tuple[Run, Batch, Int[Array, "steps b"], Int[Array, "2"]],
+    weights: Weights,
+    tally: Tally,
+) -> tuple[Weights, Tally]:
+    run, data, order, span = kept
+
+    def body(index, carried):
+        batch = jax.tree.map(lambda x: x[order[index]], data)
+        return run.step(carried[0], carried[1], batch)
+
+    return lax.fori_loop(span[0], span[1], body, (weights, tally))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _single(kept: tuple[Run, Batch], weights: Weights, tally: Tally) -> tuple[Weights, Tally]:
+    run, batch = kept
+    return run.step(weights, tally, batch)

@@ -1,0 +1,138 @@
+"""A network for one task, ready to use; and the models of all tasks, smoothed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, final, overload
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from backcast.inference import Belief, smooth_backwards
+from backcast.learning.evaluate import evaluate, outputs
+from backcast.learning.examples import as_examples
+from backcast.learning.trajectory import Trajectory
+from backcast.linalg import Remainder
+from backcast.model import Likelihood, Model
+from backcast.model.door import check_batch, check_finite, output_shape
+
+
+@final
+class TaskModel(eqx.Module):
+    """A network with the weights, state and likelihood of one task.
+
+    Attributes:
+        model: the network.
+        likelihood: what its outputs mean.
+        name: the task's name.
+    """
+
+    model: Model
+    likelihood: Likelihood
+    name: str = eqx.field(static=True)
+
+    def outputs(self, x: Any, batch_size: int = 1024) -> Float[Array, "n ..."]:
+        """What the network returns, such as logits; computed batch by batch."""
+        x = jax.tree.map(np.asarray, x, is_leaf=lambda leaf: isinstance(leaf, list))
+        check_finite(x)
+        output_shape(self.model, x)
+        return outputs(self.model, x, batch_size)
+
+    def predict(self, x: Any, batch_size: int = 1024) -> Array:
+        """The one target to bet on for each input."""
+        return self.likelihood.predict(self.outputs(x, batch_size))
+
+    def predict_proba(self, x: Any, batch_size: int = 1024) -> Array:
+        """The probabilities of the classes; for other likelihoods, the expected target."""
+        return self.likelihood.mean(self.outputs(x, batch_size))
+
+    def score(self, x: Any, y: Any = None, weights: Any = None, batch_size: int = 1024) -> float:
+        """The mean score: accuracy for classes, and otherwise as the likelihood has it.
+
+        Arguments as in `Learner.observe`: arrays, or a stream of batches.
+        """
+        return self._quality(x, y, weights, batch_size).score
+
+    def loss(self, x: Any, y: Any = None, weights: Any = None, batch_size: int = 1024) -> float:
+        """The mean negative log-likelihood of the targets."""
+        return self._quality(x, y, weights, batch_size).loss
+
+    def unwrap(self) -> Any:
+        """The network as the user's own kind of object."""
+        return self.model.unwrap()
+
+    def _quality(self, x: Any, y: Any, weights: Any, batch_size: int):
+        examples = as_examples(
+            x, y, weights, batch_size, lambda batch: check_batch(self.model, self.likelihood, batch)
+        )
+        return evaluate(self.model, self.likelihood, examples.batches())
+
+
+@final
+class SmoothedModels(Sequence[TaskModel]):
+    """One model for every task, each informed by all tasks.
+
+    The means are computed when the first of them is asked for, in one pass from the last task to
+    the first that holds two records at a time, and then kept. Precisions are as large as the
+    records themselves, so they are not kept: `beliefs` passes once more and gives them one by one.
+    """
+
+    def __init__(self, model: Model, trajectory: Trajectory, rank: int, remainder: Remainder):
+        """Take what there is to smooth, and how large a message from the future may be."""
+        self._model = model
+        self._trajectory = trajectory
+        self._rank = rank
+        self._remainder: Remainder = remainder
+        self._models: list[TaskModel] = []
+
+    def __len__(self) -> int:
+        """The number of tasks."""
+        return len(self._trajectory)
+
+    @overload
+    def __getitem__(self, index: int) -> TaskModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TaskModel]: ...
+    def __getitem__(self, index: int | slice) -> TaskModel | list[TaskModel]:
+        """The model of a task."""
+        if not self._models:
+            backwards = [task_model for task_model, _ in self._pass()]
+            self._models = backwards[::-1]
+        return self._models[index]
+
+    def belief(self, index: int) -> Belief:
+        """The smoothed belief of one task: its mean and its precision."""
+        wanted = range(len(self))[index]
+        for task, belief in self.beliefs():
+            if task == wanted:
+                return belief
+        raise AssertionError("unreachable")
+
+    def beliefs(self) -> Iterator[tuple[int, Belief]]:
+        """Each task's index and smoothed belief, from the last task to the first."""
+        for index, (_, belief) in zip(range(len(self) - 1, -1, -1), self._pass(), strict=True):
+            yield index, belief
+
+    def _pass(self) -> Iterator[tuple[TaskModel, Belief]]:
+        records = []
+
+        def steps():
+            for record, step in self._trajectory.backwards():
+                records.append(record)
+                yield step
+
+        for smoothed in smooth_backwards(steps(), self._rank, self._remainder):
+            record = records.pop()
+            model = self._model.with_params(smoothed.belief.mean, record.state)
+            yield TaskModel(model, record.likelihood, record.name), smoothed.belief
+
+
+def interpolated(earlier: PyTree, later: PyTree, fraction: float) -> PyTree:
+    """The network's state between two tasks: on the line for numbers, else that of the nearer."""
+
+    def between(a, b):
+        if np.issubdtype(np.asarray(a).dtype, np.floating):
+            return (1 - fraction) * a + fraction * b
+        return a if fraction < 0.5 else b
+
+    return jax.tree.map(between, earlier, later)
