@@ -2,9 +2,10 @@
 
 from backcast.tasks import transforms
 from backcast.tasks.classes import by_class, disjoint, pairs
-from backcast.tasks.columns import by_column, crossfade, imbalanced, mixed
+from backcast.tasks.columns import by_column
 from backcast.tasks.drift import blurred, brightness, drifting, permuted, rotated, stained
 from backcast.tasks.lazy import LazyStream
+from backcast.tasks.mixtures import crossfade, imbalanced, mixed
 from backcast.tasks.partition import Partition, holdout
 from backcast.tasks.task import Examples, Stream, Task
 
