@@ -105,9 +105,7 @@ class Learner:
             remainder=remainder,
             training=Training(epochs, batch_size, patience, restart),
             curvature=curvature or CurvatureSettings(),
-            trainable=(trainable,)
-            if isinstance(trainable, str)
-            else trainable and tuple(trainable),
+            trainable=_patterns(trainable),
             seed=seed,
         )
         model = as_model(network, settings.trainable)

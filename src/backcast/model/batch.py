@@ -1,11 +1,8 @@
 """Examples as the model room passes them around."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from jaxtyping import Array, PyTree, Shaped
-
-AnyArray = Array | np.ndarray
+from jaxtyping import PyTree
 
 
 class Batch(NamedTuple):
@@ -18,6 +15,6 @@ class Batch(NamedTuple):
             `backcast.model.reduction`), or None for ones.
     """
 
-    x: PyTree[AnyArray]
-    y: PyTree[AnyArray]
-    weights: Shaped[AnyArray, "n ..."] | None = None
+    x: PyTree
+    y: PyTree
+    weights: Any = None
