@@ -4,6 +4,7 @@ from backcast.model.adapters import as_model
 from backcast.model.batch import Batch
 from backcast.model.categorical import Categorical
 from backcast.model.custom import Custom
+from backcast.model.door import check_batch
 from backcast.model.gaussian import Gaussian, GaussianLearnedNoise, HeteroscedasticGaussian
 from backcast.model.independent import Bernoulli, Poisson
 from backcast.model.likelihood import Likelihood
@@ -21,4 +22,5 @@ __all__ = [
     "Model",
     "Poisson",
     "as_model",
+    "check_batch",
 ]

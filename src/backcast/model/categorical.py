@@ -1,5 +1,6 @@
 """One of several classes."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import jax
@@ -24,7 +25,7 @@ class Categorical(Likelihood):
 
     class_weights: Float[Array, " C"] | None
 
-    def __init__(self, class_weights: ArrayLike | None = None):
+    def __init__(self, class_weights: ArrayLike | Sequence[ArrayLike] | None = None):
         if class_weights is not None:
             _check_class_weights(np.asarray(class_weights))
             class_weights = jnp.asarray(class_weights, float)
@@ -128,7 +129,7 @@ class Categorical(Likelihood):
 
     def _weight(
         self, outputs: Float[Array, "*entries C"], targets: Int[Array, "*entries"]
-    ) -> Float[Array, "*entries"]:
+    ) -> Float[Array, "*entries"] | Float[Array, ""]:
         if self.class_weights is None:
             return jnp.ones((), outputs.dtype)
         return self.class_weights.astype(outputs.dtype)[targets]

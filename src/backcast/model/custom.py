@@ -100,13 +100,8 @@ class Custom(Likelihood):
                     f"targets have shape {leaf.shape} and the model returns {outputs.shape}: their "
                     f"leading axes must be {entries}"
                 )
-            refuse_first(
-                leaf,
-                leaf != leaf,
-                present,
-                "a target is missing",
-            )
-        loss = jax.eval_shape(self.loss, outputs, targets)
+            refuse_first(leaf, leaf != leaf, present, "a target is missing")
+        loss = jax.eval_shape(_over_entries(self.loss_function, outputs), outputs, targets)
         shape, dtype = getattr(loss, "shape", None), getattr(loss, "dtype", np.dtype(object))
         if shape != entries or not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(
@@ -115,7 +110,7 @@ class Custom(Likelihood):
             )
 
 
-def _over_entries(function: Callable, outputs: Float[Array, "*entries C"]) -> Callable:
-    for _ in range(outputs.ndim - 1):
+def _over_entries(function: Callable, outputs: jax.ShapeDtypeStruct | Array) -> Callable:
+    for _ in outputs.shape[:-1]:
         function = jax.vmap(function)
     return function

@@ -1,6 +1,7 @@
 """Real targets with Gaussian noise: known, learned, or told by the network."""
 
 import math
+from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -77,7 +78,7 @@ class Gaussian(Homoscedastic):
 
     noise: Float[Array, ""] | Float[Array, " C"]
 
-    def __init__(self, noise: ArrayLike = 1.0):
+    def __init__(self, noise: ArrayLike | Sequence[ArrayLike] = 1.0):
         self.noise = _standard_deviation(noise)
 
     def fitted(self, outputs: Outputs, targets: Targets, weights: Weights = None) -> "Gaussian":
@@ -96,7 +97,7 @@ class GaussianLearnedNoise(Homoscedastic):
 
     noise: Float[Array, ""] | Float[Array, " C"]
 
-    def __init__(self, noise: ArrayLike = 1.0):
+    def __init__(self, noise: ArrayLike | Sequence[ArrayLike] = 1.0):
         self.noise = _standard_deviation(noise)
 
     def fitted(
@@ -172,7 +173,9 @@ class HeteroscedasticGaussian(Independent):
         return np.zeros(targets.shape, bool), ""
 
 
-def _standard_deviation(noise: ArrayLike) -> Float[Array, ""] | Float[Array, " C"]:
+def _standard_deviation(
+    noise: ArrayLike | Sequence[ArrayLike],
+) -> Float[Array, ""] | Float[Array, " C"]:
     # A noise computed under jit has no value yet to look at.
     if not isinstance(noise, Tracer):
         values = np.asarray(noise)
@@ -181,7 +184,8 @@ def _standard_deviation(noise: ArrayLike) -> Float[Array, ""] | Float[Array, " C
                 f"noise is {values.tolist()}; it is a standard deviation: one positive number, or "
                 "one for each output"
             )
-    return jnp.asarray(noise, jnp.result_type(noise, float))
+    noise = jnp.asarray(noise)
+    return noise.astype(jnp.result_type(noise, float))
 
 
 def _halves(outputs: Outputs) -> tuple[Array, Array]:

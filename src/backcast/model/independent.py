@@ -60,6 +60,7 @@ class Independent(Likelihood):
     ) -> None:
         """Finite numbers of the mean's shape that the likelihood does not refuse."""
         targets = real_numbers(targets, "targets")
+        jax.eval_shape(self.root_diagonal, outputs)  # refuses outputs that do not fit
         _check_shape(jax.eval_shape(self.mean, outputs).shape, targets.shape)
         refuse_first(targets, ~np.isfinite(targets), present, "targets must be finite")
         refused, reason = self.refused(targets)

@@ -83,9 +83,7 @@ class Likelihood(eqx.Module):
     ) -> None:
         """Refuse targets that ``loss`` cannot take, looking only at the entries present."""
 
-    def check(
-        self, outputs: jax.ShapeDtypeStruct, targets: Any, weights: Any | None = None
-    ) -> None:
+    def check(self, outputs: Any, targets: Any, weights: Any | None = None) -> None:
         """Refuse, before any work starts, what would fail or mislead later.
 
         Args:
