@@ -87,7 +87,7 @@ class StreamedExamples(Examples):
         What can be iterated only once is kept in memory until the task has been learned.
         """
         self._stream = stream
-        if iter(stream) is stream:
+        if isinstance(stream, Iterator):
             self._stream = list(stream)
         self.batch_size, self.count, self.total = 0, 0, 0.0
         shapes = None

@@ -50,7 +50,7 @@ def save_arrays(folder: Path, stem: str, arrays: Mapping[str, np.ndarray]) -> tu
     halves = [name for name, array in arrays.items() if array.dtype == _BFLOAT16]
     # NumPy's writer knows no bfloat16: its bits are stored, and its name in the header.
     stored = {
-        name: np.ascontiguousarray(array.view(np.uint16) if name in halves else array)
+        name: np.asarray(array.view(np.uint16) if name in halves else array, order="C")
         for name, array in arrays.items()
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -157,11 +157,11 @@ def fit(
 
 
 def _start(problem: Problem, optimizer: optax.GradientTransformationExtraArgs) -> Weights:
-    # The steps give their buffers away, and these are still the caller's.
-    params, state, carried = jax.tree.map(
-        jnp.copy, (problem.model.params, problem.model.state, problem.optimizer_state)
-    )
-    return Weights(params, state, optimizer.init(params) if carried is None else carried)
+    model, carried = problem.model, problem.optimizer_state
+    state = optimizer.init(model.params) if carried is None else carried
+    # The steps give their buffers away. These are still the caller's, and optimisers may hold some
+    # of them twice.
+    return jax.tree.map(jnp.copy, Weights(model.params, model.state, state))
 
 
 def _resident(examples: Examples, training: Training) -> Batch | None:
