@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from backcast.linalg import tree
 from backcast.model.batch import Batch
@@ -41,7 +41,7 @@ def check_batch(model: Model, likelihood: Likelihood, batch: Batch) -> None:
     likelihood.check(outputs, batch.y, batch.weights)
 
 
-def check_finite(x: PyTree[Array]) -> None:
+def check_finite(x: PyTree) -> None:
     """Refuse inputs that are NaN or infinite, or would be in the precision in use."""
     for name, leaf in zip(tree.names(x), jax.tree.leaves(x), strict=True):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -61,7 +61,7 @@ def check_finite(x: PyTree[Array]) -> None:
             )
 
 
-def output_shape(model: Model, x: PyTree[Array]) -> Any:
+def output_shape(model: Model, x: PyTree) -> Any:
     """The shape and type of the outputs, without computing them.
 
     Raises:
@@ -80,11 +80,11 @@ def output_shape(model: Model, x: PyTree[Array]) -> Any:
         ) from error
 
 
-def _outputs(model: Model, x: PyTree[Array]) -> PyTree[Array]:
+def _outputs(model: Model, x: PyTree) -> PyTree:
     return model.apply(model.params, model.state, x)[0]
 
 
-def _count(arrays: PyTree[Array], what: str) -> int:
+def _count(arrays: PyTree, what: str) -> int:
     """The length of the first axis, which all arrays must share."""
     names, leaves = tree.names(arrays), jax.tree.leaves(arrays)
     if not leaves:
