@@ -24,3 +24,17 @@ def _float64(request):
     """Tests marked `float64` run with 64-bit numbers; all others as users do, with 32."""
     with jax.enable_x64(request.node.get_closest_marker("float64") is not None):
         yield
+
+
+@pytest.fixture
+def compilations():
+    """A function that tells how often XLA has compiled since the test began."""
+    seen = []
+
+    def listen(event: str, _seconds: float, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield lambda: len(seen)
+    jax.monitoring.unregister_event_duration_listener(listen)

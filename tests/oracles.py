@@ -2,7 +2,7 @@
 
 Two forms of it. The float64 functions are the Kalman filter and smoother in covariance form as in
 Sarkka (Bayesian Filtering and Smoothing, algorithms 4.2 and 8.2). For matrices whose entries
-differ by many orders of magnitude float64 is no truth, so `exact_*` compute with 120 digits.
+differ by many orders of magnitude float64 is no truth, so `Exact` computes with 120 digits.
 """
 
 from dataclasses import dataclass
@@ -99,13 +99,22 @@ def batch_posterior(
 
 
 class Exact:
-    """The operations on ``P = diag(d) + W^T W``, in 120 digits, returned rounded to float64."""
+    """The operations on a precision ``P``, in 120 digits, returned rounded to float64."""
 
-    def __init__(self, d: np.ndarray, W: np.ndarray):
-        """Take the diagonal, and the factor as a ``k x D`` matrix."""
+    def __init__(self, matrix: mpmath.matrix, floor: np.ndarray):
+        """Take ``P``, and the diagonal of a matrix that it is known to exceed."""
+        self.matrix, self.floor = matrix, floor
+
+    @classmethod
+    def diag_low_rank(cls, d: np.ndarray, W: np.ndarray) -> "Exact":
+        """``diag(d) + W^T W``, for a ``k x D`` matrix ``W``."""
         with mpmath.workdps(DIGITS):
             rows = mpmath.matrix(W.tolist()) if len(W) else mpmath.matrix(1, len(d))
-            self.matrix = mpmath.diag(d.tolist()) + rows.T * rows
+            return cls(mpmath.diag(d.tolist()) + rows.T * rows, np.asarray(d, float))
+
+    def plus(self, other: "Exact") -> "Exact":
+        with mpmath.workdps(DIGITS):
+            return Exact(self.matrix + other.matrix, self.floor + other.floor)
 
     def dense(self) -> np.ndarray:
         return _rounded(self.matrix)
@@ -124,9 +133,13 @@ class Exact:
         with mpmath.workdps(DIGITS):
             return _rounded(self.matrix * mpmath.inverse(self._grown(q)))
 
-    def gain(self, q: np.ndarray) -> np.ndarray:
+    def gain(self, q: np.ndarray, x: np.ndarray) -> np.ndarray:
         with mpmath.workdps(DIGITS):
-            return _rounded(mpmath.inverse(self._grown(q)))
+            return _rounded(mpmath.lu_solve(self._grown(q), mpmath.matrix(x.tolist())))[:, 0]
+
+    def solve(self, y: np.ndarray) -> np.ndarray:
+        with mpmath.workdps(DIGITS):
+            return _rounded(mpmath.lu_solve(self.matrix, mpmath.matrix(y.tolist())))[:, 0]
 
     def inverse(self) -> np.ndarray:
         with mpmath.workdps(DIGITS):

@@ -26,9 +26,9 @@ class Dataset:
 
     name: str
     x: Shaped[np.ndarray, "n ..."]
-    y: Shaped[np.ndarray, " n"]
+    y: Shaped[np.ndarray, " _"]
     classes: tuple[str, ...] = ()
-    columns: Mapping[str, Shaped[np.ndarray, " n"]] = field(default_factory=dict)
+    columns: Mapping[str, Shaped[np.ndarray, " _"]] = field(default_factory=dict)
     scale: float = 1.0
 
     def __post_init__(self):

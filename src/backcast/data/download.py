@@ -2,11 +2,14 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from backcast.data.errors import DataError
+
+_PIECE = 2**16  # bytes
+_PATIENCE = 20  # seconds without an answer
 
 
 def fetch(base: str, checksums: Mapping[str, str], folder: Path, name: str) -> None:
@@ -20,70 +23,56 @@ def fetch(base: str, checksums: Mapping[str, str], folder: Path, name: str) -> N
         folder: where they go.
         name: what they are, for the progress bar and messages.
     """
+    by_hand = (
+        f"put these files of {name} into {folder}: {', '.join(checksums)}. They are at {base} ."
+    )
     try:
         import pooch
         import requests
     except ImportError as error:
         raise DataError(
-            f"{by_hand(base, checksums, folder, name)} (To have it done: pip install "
-            "'backcast[app]'.)"
+            f"{name} is not there, and nothing is installed to download it with. Install it (pip "
+            f"install 'backcast[app]'), or {by_hand}"
         ) from error
+
+    def get(url: str, output_file: str, _: Any) -> None:
+        with (
+            requests.get(url, stream=True, timeout=_PATIENCE) as response,
+            open(output_file, "wb") as file,
+        ):
+            response.raise_for_status()
+            size = int(response.headers.get("content-length", 0)) or None
+            with _bar(f"{name}: {url.rpartition('/')[2]}", size) as advance:
+                for piece in response.iter_content(_PIECE):
+                    file.write(piece)
+                    advance(len(piece))
+
+    broken = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
     for file, checksum in checksums.items():
-        with _bar(f"{name}: {file}") as bar:
-            get: Any = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=20)
-            try:
-                pooch.retrieve(base + file, checksum, file, folder, downloader=get)
-            except (requests.RequestException, OSError, ValueError) as error:
-                if isinstance(error, requests.ConnectionError | requests.Timeout):
-                    reason = "there is no connection, or it broke off"
-                elif "hash" in str(error):
-                    reason = "what came is not the published file"
-                else:
-                    reason = str(error)
-                raise DataError(
-                    f"{file} could not be downloaded: {reason}. Try again; or by hand: "
-                    f"{by_hand(base, checksums, folder, name)}"
-                ) from error
-
-
-def by_hand(base: str, checksums: Mapping[str, str], folder: Path, name: str) -> str:
-    """What to do without a network."""
-    return f"Put these files of {name} into {folder}: {', '.join(checksums)}. They are at {base} ."
-
-
-class _Bar:
-    """What pooch draws on, drawn by rich."""
-
-    def __init__(self, progress: Any, task: Any):
-        self._progress, self._task = progress, task
-
-    @property
-    def total(self) -> int:
-        return self._progress.tasks[self._task].total
-
-    @total.setter
-    def total(self, value: int) -> None:
-        self._progress.update(self._task, total=value)
-
-    def update(self, amount: int) -> None:
-        self._progress.advance(self._task, amount)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        pass
+        try:
+            pooch.retrieve(base + file, checksum, file, folder, downloader=get)  # pyright: ignore[reportArgumentType]
+        except (requests.RequestException, OSError, ValueError) as error:
+            if isinstance(error, broken):
+                reason = "there is no connection, or it broke off"
+            elif "hash" in str(error):
+                reason = "what came is not the published file"
+            else:
+                reason = str(error)
+            raise DataError(
+                f"{file} could not be downloaded: {reason}. Try again, or {by_hand}"
+            ) from error
 
 
 @contextlib.contextmanager
-def _bar(title: str) -> Iterator[Any]:
-    """A progress bar where someone watches."""
+def _bar(title: str, size: int | None) -> Iterator[Callable[[int], object]]:
+    """A progress bar where someone watches; call it with the bytes that came."""
     if not sys.stderr.isatty():
-        yield False
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _Bar(progress, progress.add_task(title, total=None))
+        task = progress.add_task(title, total=size)
+        yield lambda amount: progress.advance(task, amount)

@@ -2,11 +2,11 @@
 
 import gzip
 import hashlib
+import io
 import math
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Shaped
@@ -112,7 +112,7 @@ def read_idx(path: str | Path, sha256: str | None = None) -> Shaped[np.ndarray, 
         ) from error
 
 
-def _read(file: BinaryIO | gzip.GzipFile, path: Path, sha256: str | None) -> np.ndarray:
+def _read(file: io.BufferedIOBase, path: Path, sha256: str | None) -> np.ndarray:
     header = file.read(4)
     if len(header) < 4 or header[:2] != b"\0\0" or header[2] not in _TYPES:
         raise DataError(

@@ -18,6 +18,11 @@ class Belief(eqx.Module):
     mean: PyTree
     precision: DiagLowRank
 
+    def __check_init__(self):
+        """Refuse a mean and a precision of different parameters."""
+        checks.parameters(self.mean, "The belief's mean")
+        checks.same_tree(self.mean, self.precision.diag, "The belief's precision")
+
     @classmethod
     def prior(cls, mean: PyTree, precision: float | Array, rank: int = 0) -> "Belief":
         """``N(mean, I / precision)``, with room for ``rank`` rows (see `DiagLowRank.isotropic`)."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference.belief import Belief
-from backcast.linalg import DiagLowRank, Remainder, Spectrum, checks, compress
+from backcast.linalg import DiagLowRank, Remainder, Spectrum, checks, compress, tree
 
 
 @final
@@ -32,7 +32,6 @@ def predict(belief: Belief, q: PyTree) -> Belief:
         belief: the filtered belief of the task before.
         q: the variance of each weight's drift; see `Noise.variance`. A leaf may be one number.
     """
-    checks.parameters(belief.mean, "The belief's means")
     q = accepted_noise(belief, q)
     return checks.finite(
         _predict(belief, q), "The predicted belief", "Check the belief it was predicted from."
@@ -87,12 +86,14 @@ def _update(
     precision = predicted.precision.add(absorbed)
     rows = precision.rank if rank is None else rank
     precision, spectrum = compress(precision, rows, remainder)
+    precision = tree.cast_like(predicted.precision, precision)
     return Update(Belief(mode, precision), absorbed, spectrum)
 
 
 def accepted_noise(belief: Belief, q: PyTree) -> PyTree:
     """``q`` if it can be the drift of this belief: a tree like the mean, finite and >= 0."""
-    checks.broadcasts(belief.mean, q, "The noise q")
     return checks.nonnegative(
-        q, "The noise q", "It is a variance, and must be >= 0: square what is a standard deviation."
+        checks.broadcasts(belief.mean, q, "The noise q"),
+        "The noise q",
+        "It is a variance: square what is a standard deviation.",
     )

@@ -43,7 +43,7 @@ class Noise:
         self.levels = dict(levels) if isinstance(levels, Mapping) else {"*": levels}
         for pattern, level in self.levels.items():
             value = level.factor if isinstance(level, Relative) else level
-            if not _is_real(value):
+            if not checks.is_real(value):
                 raise ValueError(
                     f"The noise of '{pattern}' must be a number, an array of real numbers or a "
                     f"Relative, but {value!r} was given."
@@ -101,16 +101,6 @@ class Noise:
 
     def __repr__(self) -> str:
         return f"Noise({self.levels!r})"
-
-
-def _is_real(value: object) -> bool:
-    """Whether a value is a number or an array of integers or floats."""
-    if isinstance(value, bool):
-        return False
-    dtype = getattr(value, "dtype", None)
-    if dtype is None:
-        return isinstance(value, int | float)
-    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
 
 
 def _resolve(

@@ -6,6 +6,7 @@ function runs, never as a silent NaN.
 """
 
 from collections.abc import Callable
+from numbers import Integral
 
 import equinox as eqx
 import jax
@@ -49,43 +50,56 @@ def same_tree(reference: PyTree, given: PyTree, what: str, rows: int | None = No
             raise ValueError(
                 f"{what}: leaf '{name}' has shape {found[name]}, but the parameters need {shape}."
             )
-
-
-def broadcasts(reference: PyTree, given: PyTree, what: str) -> None:
-    """Refuse a tree unlike ``reference``, except that a leaf may be one number for all entries."""
-    full = (
-        jax.tree.map(
-            lambda x, g: jnp.broadcast_to(g, x.shape) if jnp.ndim(g) == 0 else g, reference, given
+    if jax.tree.structure(reference) != jax.tree.structure(given):
+        raise ValueError(
+            f"{what} has the leaves of the parameters in other containers: "
+            f"{jax.tree.structure(given)} instead of {jax.tree.structure(reference)}. "
+            "Give a tree of the same structure."
         )
-        if jax.tree.structure(reference) == jax.tree.structure(given)
-        else given
-    )
-    same_tree(reference, full, what)
 
 
-def count(value: int, what: str) -> None:
-    """Refuse what is not a whole number >= 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+def broadcasts(reference: PyTree, given: PyTree, what: str) -> PyTree:
+    """``given`` as arrays, if it is a tree like ``reference``; a leaf may be one number."""
+    checked = given
+    if jax.tree.structure(reference) == jax.tree.structure(given):
+        checked = jax.tree.map(lambda x, g: x if jnp.ndim(g) == 0 else g, reference, given)
+    same_tree(reference, checked, what)
+    for name, leaf in zip(tree.names(given), jax.tree.leaves(given), strict=True):
+        if not is_real(leaf):
+            raise ValueError(f"{what}: leaf '{name}' is not made of real numbers, but {leaf!r}.")
+    return jax.tree.map(lambda x, g: jnp.asarray(g, tree.accumulator(x)), reference, given)
+
+
+def count(value: int, what: str) -> int:
+    """Pass ``value`` on if it is a whole number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
         raise ValueError(f"{what} must be a whole number >= 0, but {value!r} was given.")
+    return int(value)
+
+
+def is_real(value: object) -> bool:
+    """Whether a value is a number or an array of integers or floats."""
+    if isinstance(value, bool):
+        return False
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, int | float)
+    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
 
 
 def finite(values: PyTree, what: str, remedy: str) -> PyTree:
     """Pass ``values`` on if all of them are finite; else an error that names the leaf."""
-    return _passing(values, lambda x: ~jnp.isfinite(x), f"{what} is not finite", remedy)
+    return _passing(values, jnp.isfinite, f"{what} must be finite", remedy)
 
 
 def nonnegative(values: PyTree, what: str, remedy: str) -> PyTree:
     """Pass ``values`` on if all of them are finite and >= 0; else an error that names the leaf."""
-    return _passing(
-        values, lambda x: ~((x >= 0) & (x < jnp.inf)), f"{what} is negative or not finite", remedy
-    )
+    return _passing(values, _is_nonnegative, f"{what} must be finite and >= 0", remedy)
 
 
 def positive(values: PyTree, what: str, remedy: str) -> PyTree:
     """Pass ``values`` on if all of them are finite and > 0; else an error that names the leaf."""
-    return _passing(
-        values, lambda x: ~((x > 0) & (x < jnp.inf)), f"{what} is not positive and finite", remedy
-    )
+    return _passing(values, _is_positive, f"{what} must be finite and > 0", remedy)
 
 
 def is_known(values: PyTree) -> bool:
@@ -98,17 +112,28 @@ def _shapes(values: PyTree) -> dict[str, tuple[int, ...]]:
     return dict(zip(tree.names(values), (jnp.shape(x) for x in leaves), strict=True))
 
 
-def _passing(values: PyTree, bad: Callable[[Array], Array], fault: str, remedy: str) -> PyTree:
+def _is_nonnegative(x: Array) -> Array:
+    return (x >= 0) & (x < jnp.inf)
+
+
+def _is_positive(x: Array) -> Array:
+    return (x > 0) & (x < jnp.inf)
+
+
+def _passing(values: PyTree, good: Callable[[Array], Array], rule: str, remedy: str) -> PyTree:
     leaves, structure = jax.tree.flatten(values)
     if not leaves:
         return values
-    messages = [f"{fault} in leaf '{name}'. {remedy}" for name in tree.names(values)]
+    places = [f" in leaf '{name}'" if name != "." else "" for name in tree.names(values)]
     if is_known(values):
-        flags = _any_bad(leaves, bad)
+        flags = _any_bad(leaves, good)
         if flags.any():
-            raise ValueError(messages[int(flags.argmax())])
+            first = int(flags.argmax())
+            worst = leaves[first][~good(leaves[first])].ravel()[0]
+            raise ValueError(f"{rule}, but {worst} was given{places[first]}. {remedy}")
         return values
-    flags = jnp.stack([jnp.any(bad(leaf)) for leaf in leaves])
+    messages = [f"{rule}, but other values were given{place}. {remedy}" for place in places]
+    flags = jnp.stack([jnp.any(~good(leaf)) for leaf in leaves])
     # The check rides on the smallest leaf, so that no large array passes through the branch.
     carrier = min(range(len(leaves)), key=lambda i: leaves[i].size)
     leaves[carrier] = eqx.branched_error_if(
@@ -118,5 +143,5 @@ def _passing(values: PyTree, bad: Callable[[Array], Array], fault: str, remedy: 
 
 
 @eqx.filter_jit
-def _any_bad(leaves: list[Array], bad: Callable[[Array], Array]) -> Array:
-    return jnp.stack([jnp.any(bad(leaf)) for leaf in leaves])
+def _any_bad(leaves: list[Array], good: Callable[[Array], Array]) -> Array:
+    return jnp.stack([jnp.any(~good(leaf)) for leaf in leaves])

@@ -47,19 +47,20 @@ def compress(
     Returns:
         The compressed precision, positive definite if the given one was, and its `Spectrum`.
     """
-    checks.count(rank, "The rank")
+    rank = checks.count(rank, "The rank")
     if remainder not in ("drop", "diagonal"):
         raise ValueError(f'`remainder` must be "drop" or "diagonal", but {remainder!r} was given.')
     small = tree.gram(precision.factor)
     if small.size == 0:
         empty = jnp.zeros(0, small.dtype)
         return precision, Spectrum(empty, empty)
-    values, vectors = jnp.linalg.eigh(small)
+    values, vectors = _eigh(small)
     values, vectors = jnp.maximum(values[::-1], 0), vectors[:, ::-1]
     spectrum = Spectrum(values[:rank], values[rank:])
     if rank >= precision.rank:
         return precision, spectrum
-    factor = tree.recombine(vectors[:, :rank].T, precision.factor)
+    leading = tree.recombine(vectors[:, :rank].T, precision.factor)
+    factor = tree.cast_like(precision.factor, leading)
     if remainder == "drop":
         return DiagLowRank(precision.diag, factor), spectrum
     diag = jax.tree.map(
@@ -69,3 +70,24 @@ def compress(
         tree.column_norms(factor),
     )
     return DiagLowRank(diag, factor), spectrum
+
+
+@jax.custom_jvp
+def _eigh(matrix: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:
+    values, vectors = jnp.linalg.eigh(matrix)
+    return values, vectors
+
+
+@_eigh.defjvp
+def _eigh_derivative(primals: tuple, tangents: tuple) -> tuple:
+    """The derivative where eigenvalues meet, too: vectors that only turn among equals stay.
+
+    What compression returns does not depend on that turn, for which the usual formula is infinite.
+    """
+    (matrix,), (change,) = primals, tangents
+    values, vectors = _eigh(matrix)
+    turned = vectors.T @ ((change + change.T) / 2) @ vectors
+    gaps = values[None, :] - values[:, None]
+    equal = jnp.abs(gaps) <= len(values) * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
+    rotation = jnp.where(equal, 0, turned / jnp.where(equal, 1, gaps))
+    return (values, vectors), (jnp.diagonal(turned), vectors @ rotation)

@@ -1,5 +1,6 @@
 """Diagonal plus low rank: the precision of LR-LGF, and with rank 0 that of EWC."""
 
+import math
 from typing import final
 
 import jax
@@ -7,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from backcast.linalg import checks, tree
-from backcast.linalg.capacitance import Capacitance
 from backcast.linalg.precision import Precision
+from backcast.linalg.whitening import Whitened
 
 
 @final
@@ -43,9 +44,9 @@ class DiagLowRank(Precision):
         will keep has the same shapes in every task, and compiles once.
         """
         checks.parameters(params)
-        checks.count(rank, "The rank")
+        rank = checks.count(rank, "The rank")
         precision = checks.nonnegative(jnp.asarray(precision), "The precision", "Give one >= 0.")
-        diag = jax.tree.map(lambda x: jnp.full_like(x, precision), params)
+        diag = jax.tree.map(lambda x: jnp.full_like(x, precision, tree.accumulator(x)), params)
         return cls(diag, tree.no_rows(diag, rank))
 
     @property
@@ -55,11 +56,13 @@ class DiagLowRank(Precision):
 
     def mv(self, x: PyTree) -> PyTree:
         """``P x = d x + W^T (W x)``, in ``O(k D)``."""
+        self._check_vector(x)
         low_rank = tree.combine(tree.project(self.factor, x), self.factor)
         return jax.tree.map(lambda d, v, u: d * v + u, self.diag, x, low_rank)
 
     def quad(self, x: PyTree) -> Float[Array, ""]:
         """``x^T P x = sum d x^2 + |W x|^2``, in ``O(k D)``."""
+        self._check_vector(x)
         inner = tree.project(self.factor, x)
         return tree.dot(jax.tree.map(jnp.multiply, self.diag, x), x) + inner @ inner
 
@@ -76,11 +79,10 @@ class DiagLowRank(Precision):
 
     def scale(self, strength: float | Float[Array, ""]) -> "DiagLowRank":
         """``strength * P = diag(strength d) + (strength^(1/2) W)^T (strength^(1/2) W)``."""
-        weight = jnp.asarray(strength)
-        root = jnp.sqrt(weight)
+        root = jnp.sqrt(strength)
         return type(self)(
-            jax.tree.map(lambda d: d * weight.astype(d.dtype), self.diag),
-            jax.tree.map(lambda w: w * root.astype(w.dtype), self.factor),
+            jax.tree.map(lambda d: (d * strength).astype(d.dtype), self.diag),
+            jax.tree.map(lambda w: (w * root).astype(w.dtype), self.factor),
         )
 
     def drift(self, q: PyTree) -> "DiagLowRank":
@@ -89,68 +91,63 @@ class DiagLowRank(Precision):
         With ``s = 1 / (1 + q d)``: ``d' = s d`` and ``W' = L^-1 (W s)``, where
         ``L L^T = I + W diag(q s) W^T``. Nothing is subtracted and nothing but ``1 + q d`` divides.
         """
-        keep = jax.tree.map(lambda d, v: 1 / (1 + v * d), self.diag, q)
-        noise = jax.tree.map(jnp.multiply, q, keep)
-        whitener = Capacitance.of(self.factor, noise).whitener()
-        rows = jax.tree.map(lambda w, s: (w * s).astype(w.dtype), self.factor, keep)
+        keep, noise = self._noise(q)
+        rows = tree.scale_columns(Whitened.by(self.factor, noise).rows, keep)
         return type(self)(
-            jax.tree.map(jnp.multiply, self.diag, keep), tree.recombine(whitener, rows)
+            jax.tree.map(jnp.multiply, self.diag, keep), tree.cast_like(self.factor, rows)
         )
 
     def gain(self, q: PyTree, x: PyTree) -> PyTree:
         """``(I + diag(q) P)^-1 x = s x - q s W^T M^-1 W (s x)``, ``s`` and ``M`` as in `drift`."""
-        keep = jax.tree.map(lambda d, v: 1 / (1 + v * d), self.diag, q)
-        noise = jax.tree.map(jnp.multiply, q, keep)
-        kept = jax.tree.map(jnp.multiply, keep, x)
-        inner = Capacitance.of(self.factor, noise).solve(tree.project(self.factor, kept))
-        return jax.tree.map(
-            lambda v, n, u: v - n * u, kept, noise, tree.combine(inner, self.factor)
-        )
+        self._check_vector(x)
+        keep, noise = self._noise(q)
+        return _subtract_seen(jax.tree.map(jnp.multiply, keep, x), noise, self.factor)
 
     def solve(self, y: PyTree) -> PyTree:
         """``P^-1 y = y/d - (W/d)^T (I + W (W/d)^T)^-1 (W/d) y``, in ``O(k^2 D)``."""
+        self._check_vector(y)
         spread = self._spread()
-        scaled = jax.tree.map(jnp.multiply, spread, y)
-        inner = Capacitance.of(self.factor, spread).solve(tree.project(self.factor, scaled))
-        correction = tree.combine(inner, self.factor)
-        return jax.tree.map(lambda v, c, u: v - c * u, scaled, spread, correction)
+        return _subtract_seen(jax.tree.map(jnp.multiply, spread, y), spread, self.factor)
 
     def logdet(self) -> Float[Array, ""]:
         """``log det P = sum log d + log det(I + W (W/d)^T)``, in ``O(k^2 D)``."""
-        small = Capacitance.of(self.factor, self._spread()).logdet()
+        small = Whitened.by(self.factor, self._spread()).logdet()
         return small + sum(jnp.sum(jnp.log(d)) for d in jax.tree.leaves(self.diag))
 
     def variance(self) -> PyTree:
-        """``diag(P^-1)``, in ``O(k^2 D)``.
+        """``diag(P^-1) = 1/d - diag((W/d)^T (I + W (W/d)^T)^-1 (W/d))``, in ``O(k^2 D)``.
 
-        ``1 / P_ii`` bounds each entry from below. The bound is attained where the factor
-        outweighs the diagonal so far that rounding would leave nothing, or less.
+        Exact to rounding relative to ``1/d``, the variance before the factor, and never below
+        ``1 / P_ii``: the bound is attained where the factor outweighs the diagonal so far that
+        rounding would leave nothing, or less.
         """
         spread = self._spread()
-        whitener = Capacitance.of(self.factor, spread).whitener()
-        explained = tree.column_norms(tree.recombine(whitener, self.factor))
         return jax.tree.map(
-            lambda d, c, h, w: jnp.maximum(c * (1 - h * c), 1 / (d + w)),
+            lambda d, c, seen, w: jnp.maximum(c * (1 - c * seen), 1 / (d + w)),
             self.diag,
             spread,
-            explained,
+            tree.column_norms(Whitened.by(self.factor, spread).rows),
             tree.column_norms(self.factor),
         )
 
     def sample(self, key: PRNGKeyArray) -> PyTree:
-        """One draw from ``N(0, P^-1)``, exact: ``x = z/d^(1/2) - W^T c / d``, in ``O(k^2 D)``."""
-        spread = self._spread()
-        leaves, structure = jax.tree.flatten(spread)
+        """One draw from ``N(0, P^-1)``, exact, in ``O(k^2 D)``: a root of ``P^-1`` times noise."""
+        leaves, structure = jax.tree.flatten(self.diag)
         keys = jax.random.split(key, len(leaves))
-        draws = [
-            jax.random.normal(k, c.shape, c.dtype) * jnp.sqrt(c)
-            for k, c in zip(keys, leaves, strict=True)
-        ]
-        white = jax.tree.unflatten(structure, draws)
-        inner = Capacitance.of(self.factor, spread).shrink(tree.project(self.factor, white))
-        return jax.tree.map(
-            lambda z, c, u: z - c * u, white, spread, tree.combine(inner, self.factor)
-        )
+        noise = [jax.random.normal(k, d.shape, d.dtype) for k, d in zip(keys, leaves, strict=True)]
+        return self.color(jax.tree.unflatten(structure, noise))
+
+    def color(self, noise: PyTree) -> PyTree:
+        """``R z`` with ``R R^T = P^-1``: ``z/d^(1/2) - (Y/d)^T (I + T)^-1 Y z/d^(1/2)``.
+
+        ``Y`` and ``T`` are the rows whitened by ``I + W (W/d)^T`` and what whitens them.
+        """
+        self._check_vector(noise)
+        spread = self._spread()
+        wide = jax.tree.map(lambda c, z: jnp.sqrt(c) * z, spread, noise)
+        white = Whitened.by(self.factor, spread)
+        shrunk = tree.combine(white.shrink(tree.project(white.rows, wide)), white.rows)
+        return jax.tree.map(lambda z, c, u: z - c * u, wide, spread, shrunk)
 
     def diagonal(self) -> PyTree:
         """``diag(P) = d + diag(W^T W)``."""
@@ -160,9 +157,19 @@ class DiagLowRank(Precision):
         """The whole matrix, in the order of flattening; for tests and tiny problems only."""
         diag = jnp.concatenate([jnp.ravel(d) for d in jax.tree.leaves(self.diag)])
         rows = jnp.concatenate(
-            [w.reshape(self.rank, -1) for w in jax.tree.leaves(self.factor)], axis=1
+            [w.reshape(self.rank, math.prod(w.shape[1:])) for w in jax.tree.leaves(self.factor)],
+            axis=1,
         )
         return jnp.diag(diag) + rows.T @ rows
+
+    def _check_vector(self, x: PyTree) -> None:
+        checks.same_tree(self.diag, x, "The vector given to the precision")
+
+    def _noise(self, q: PyTree) -> tuple[PyTree, PyTree]:
+        """``s = 1 / (1 + q d)`` and ``q s``."""
+        q = checks.broadcasts(self.diag, q, "The noise q")
+        keep = jax.tree.map(lambda d, v: 1 / (1 + v * d), self.diag, q)
+        return keep, jax.tree.map(jnp.multiply, q, keep)
 
     def _spread(self) -> PyTree:
         """``1 / d``, refused where ``P`` may be singular."""
@@ -172,3 +179,10 @@ class DiagLowRank(Precision):
             "This operation needs a positive definite precision: add a prior, however weak.",
         )
         return jax.tree.map(lambda d: 1 / d, positive)
+
+
+def _subtract_seen(x: PyTree, weight: PyTree, factor: PyTree) -> PyTree:
+    """``x - a W^T (I + W diag(a) W^T)^-1 W x``: what is left of ``x`` once the rows were seen."""
+    rows = Whitened.by(factor, weight).rows
+    seen = tree.combine(tree.project(rows, x), rows)
+    return jax.tree.map(lambda v, a, u: v - a * u, x, weight, seen)

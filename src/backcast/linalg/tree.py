@@ -56,8 +56,8 @@ def combine(coefficients: Float[Array, " k"], factor: PyTree) -> PyTree:
 
 
 def recombine(coefficients: Float[Array, "j k"], factor: PyTree) -> PyTree:
-    """``C W``: the factor of ``j`` combinations of the rows, stored in the type of ``W``."""
-    return jax.tree.map(lambda w: _contract(coefficients, [1], w, [0]).astype(w.dtype), factor)
+    """``C W``: the factor of ``j`` combinations of the rows."""
+    return jax.tree.map(lambda w: _contract(coefficients, [1], w, [0]), factor)
 
 
 def scale_columns(factor: PyTree, weight: PyTree) -> PyTree:
@@ -67,7 +67,12 @@ def scale_columns(factor: PyTree, weight: PyTree) -> PyTree:
 
 def column_norms(factor: PyTree) -> PyTree:
     """``diag(W^T W)``: for each parameter, the sum of squares over the rows."""
-    return jax.tree.map(lambda w: jnp.sum(w * w, axis=0, dtype=_accumulator(w)), factor)
+    return jax.tree.map(lambda w: jnp.sum(jnp.square(w.astype(accumulator(w))), axis=0), factor)
+
+
+def cast_like(reference: PyTree, values: PyTree) -> PyTree:
+    """``values``, each leaf stored in the type of the reference's."""
+    return jax.tree.map(lambda r, v: v.astype(r.dtype), reference, values)
 
 
 def stack(*factors: PyTree) -> PyTree:
@@ -86,12 +91,13 @@ def _contract(x: Array, x_axes: Sequence[int], y: Array, y_axes: Sequence[int]) 
         y,
         ((tuple(x_axes), tuple(y_axes)), ((), ())),
         precision=lax.Precision.HIGHEST,
-        preferred_element_type=_accumulator(x, y),
+        preferred_element_type=accumulator(x, y),
     )
 
 
-def _accumulator(*arrays: Array) -> jnp.dtype:
-    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
+def accumulator(*values: PyTree) -> jnp.dtype:
+    """The type in which sums over these arrays are taken: their own, but at least float32."""
+    return jnp.promote_types(jnp.result_type(*jax.tree.leaves(values)), jnp.float32)
 
 
 def _total(terms: PyTree) -> Array:

@@ -3,6 +3,7 @@
 from backcast.model.adapters import as_model
 from backcast.model.batch import Batch
 from backcast.model.categorical import Categorical
+from backcast.model.curvature import Curvature, ggn, ggn_product
 from backcast.model.custom import Custom
 from backcast.model.door import check_batch
 from backcast.model.gaussian import Gaussian, GaussianLearnedNoise, HeteroscedasticGaussian
@@ -14,6 +15,7 @@ __all__ = [
     "Batch",
     "Bernoulli",
     "Categorical",
+    "Curvature",
     "Custom",
     "Gaussian",
     "GaussianLearnedNoise",
@@ -23,4 +25,6 @@ __all__ = [
     "Poisson",
     "as_model",
     "check_batch",
+    "ggn",
+    "ggn_product",
 ]

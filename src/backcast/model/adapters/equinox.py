@@ -13,13 +13,13 @@ from backcast.model.adapters.parts import Conventions, Parts, conventions
 from backcast.model.network import Adapter
 
 
-def take_apart(module: eqx.Module, state: eqx.nn.State | None = None) -> Parts:
+def take_apart(module: eqx.Module, state: Any = None) -> Parts:
     """Take apart a module whose ``__call__`` maps one example.
 
     The floating arrays are its weights, as Equinox has it, and its other arrays buffers.
 
     Raises:
-        TypeError: If it cannot be called, or its signature does not take the state.
+        TypeError: If it cannot be called, the state is none, or its signature does not take it.
         ValueError: If it holds stateful layers but comes without a state, or if its batch
             normalisations disagree about the name of the batch axis.
     """
@@ -31,6 +31,11 @@ def take_apart(module: eqx.Module, state: eqx.nn.State | None = None) -> Parts:
     wants = conventions(module)
     if state is None:
         _refuse_hidden_state(module)
+    elif not isinstance(state, eqx.nn.State):
+        raise TypeError(
+            f"{name} was given with a {type(state).__name__}, which is no eqx.nn.State. Give the "
+            "module alone, or (module, state) from eqx.nn.make_with_state."
+        )
     elif len(wants.names) < 2:
         raise TypeError(
             f"{name} was given with a state, but its __call__ takes only "

@@ -12,7 +12,7 @@ from backcast.model.adapters.parts import Conventions, Parts, conventions
 from backcast.model.network import Adapter
 
 
-def stateless(network: hk.Transformed, params: PyTree) -> Parts:
+def stateless(network: Any, params: PyTree) -> Parts:
     """Take apart ``network.apply(params, [rng,] x) -> outputs``.
 
     Raises:
@@ -27,7 +27,7 @@ def stateless(network: hk.Transformed, params: PyTree) -> Parts:
     return Parts(params, {}, {}, Transformed(network, conventions(network.apply)))
 
 
-def stateful(network: hk.TransformedWithState, params: PyTree, state: PyTree) -> Parts:
+def stateful(network: Any, params: PyTree, state: PyTree) -> Parts:
     """Take apart ``network.apply(params, state, [rng,] x) -> (outputs, state)``.
 
     Raises:

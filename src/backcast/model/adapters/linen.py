@@ -8,13 +8,12 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 from flax.core import unfreeze
-from jaxtyping import PyTree
 
 from backcast.model.adapters.parts import Conventions, Parts, conventions
 from backcast.model.network import Adapter
 
 
-def take_apart(module: linen.Module, variables: Mapping[str, PyTree]) -> Parts:
+def take_apart(module: linen.Module, variables: Any) -> Parts:
     """Take apart a module that maps a batch: its ``params`` are the weights, all else the state.
 
     Raises:

@@ -18,12 +18,14 @@ def split(weights: PyTree, patterns: Patterns | None = None) -> tuple[PyTree, Py
     Integers, booleans and keys among the weights are never learned.
 
     Raises:
-        ValueError: If a pattern matches nothing, nothing is left to learn, or a parameter to learn
+        ValueError: If a pattern matches nothing, there is nothing to learn, or a parameter to learn
             is complex.
     """
     names, (leaves, structure) = tree.names(weights), jax.tree.flatten(weights)
     learnable = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
     candidates = [name for name, can in zip(names, learnable, strict=True) if can]
+    if not candidates:
+        raise ValueError("The network has no parameters to learn: no array of floats is in it.")
     chosen = select(candidates, ["*"] if patterns is None else patterns)
     learned = [name in chosen for name in names]
     for name, leaf, learn in zip(names, leaves, learned, strict=True):
@@ -51,7 +53,7 @@ def select(names: Sequence[str], patterns: Patterns) -> set[str]:
         if not hits:
             raise ValueError(
                 f"The trainable pattern '{pattern}' matches no parameter. "
-                f"The names are: {', '.join(names) or '(none)'}."
+                f"The names are: {', '.join(names)}."
             )
         chosen = chosen - hits if pattern.startswith("!") else chosen | hits
     if not chosen:
