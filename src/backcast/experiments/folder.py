@@ -1,0 +1,171 @@
+"""A run on disk: what was to be done, by what it was done, and what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from backcast.experiments import lock, log
+from backcast.experiments.fields import SpecError
+from backcast.experiments.log import Block, Score
+from backcast.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from backcast.learning import Learner
+
+State = Literal["done", "diverged", "running", "stopped"]
+SPEC, FACTS, ENVIRONMENT, LOG, LEARNER = (
+    "spec.toml",
+    "stream.json",
+    "environment.json",
+    "metrics.jsonl",
+    "learner",
+)
+DONE, DIVERGED = "DONE", "DIVERGED"
+
+
+@final
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a stream once its data have been seen, so that they are needed no more.
+
+    Attributes:
+        tasks: the names of the tasks.
+        times: when they are.
+        learned: the positions of those that are learned.
+        input_shape: the shape of one input.
+        classes: the names of the classes.
+    """
+
+    tasks: tuple[str, ...]
+    times: tuple[float, ...]
+    learned: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    classes: tuple[str, ...]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Plain data for a JSON file."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Facts":
+        """The facts that `as_plain` wrote."""
+        return cls(**{name: tuple(values) for name, values in plain.items()})
+
+
+@final
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder, to be read; `backcast.experiments.run` writes it.
+
+    Attributes:
+        path: the folder: ``<name>-<key of the spec>``.
+        spec: what was to be done.
+    """
+
+    path: Path
+    spec: Spec
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunFolder":
+        """A folder that a run was made in.
+
+        Raises:
+            SpecError: it is none.
+        """
+        path = Path(path)
+        if not (path / SPEC).is_file():
+            raise SpecError(
+                f"{path} is not the folder of a run: it has no {SPEC}. Give a folder that "
+                "`backcast run` has made."
+            )
+        return cls(path, Spec.read(path / SPEC))
+
+    @property
+    def state(self) -> State:
+        """How far it is: a run that ``stopped`` goes on when it is started again."""
+        if (self.path / DONE).exists():
+            return "done"
+        if (self.path / DIVERGED).exists():
+            return "diverged"
+        return "running" if lock.is_held(self.path) else "stopped"
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the stream."""
+        return Facts.from_plain(self._record(FACTS))
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """By what it was done: versions, commit, and the size of the machine."""
+        return self._record(ENVIRONMENT)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All that was measured so far, in order."""
+        return log.read(self.path / LOG)
+
+    @property
+    def scores(self) -> list[Score]:
+        """All scores so far."""
+        return [score for block in self.blocks for score in block.scores]
+
+    @property
+    def reports(self) -> dict[str, dict[str, Any]]:
+        """How each piece of work went, by its name: ``start``, ``task 0``, ..., ``smooth``."""
+        return {block.name: block.report for block in self.blocks}
+
+    @property
+    def final(self) -> dict[str, Any] | None:
+        """The final numbers (see `backcast.experiments.summary`), or None if it is not done."""
+        return self._record(DONE) if (self.path / DONE).exists() else None
+
+    @property
+    def divergence(self) -> dict[str, Any] | None:
+        """For a run that diverged, in which ``task``, and the ``message``; else None."""
+        return self._record(DIVERGED) if (self.path / DIVERGED).exists() else None
+
+    def learner(self) -> "Learner":
+        """The learner as it was left, to smooth, to look into and to predict by; needs no data."""
+        from backcast.experiments.networks import network_for
+        from backcast.learning import Learner
+
+        return Learner.load(self.path / LEARNER, network_for(self.spec, self.facts), progress=False)
+
+    def _record(self, name: str) -> dict[str, Any]:
+        from backcast.learning.files import load_record
+
+        return load_record(self.path / name)
+
+
+def run_folders(folder: str | Path) -> list[RunFolder]:
+    """All runs in a folder, by name; the folder may also be that of a single run."""
+    folder = Path(folder)
+    if (folder / SPEC).is_file():
+        return [RunFolder.open(folder)]
+    if not folder.is_dir():
+        raise SpecError(f"There is no folder {folder}. Give one that holds runs.")
+    return [RunFolder.open(path.parent) for path in sorted(folder.glob(f"*/{SPEC}"))]
+
+
+def write_spec(path: Path, spec: Spec) -> None:
+    """Make the folder of a run, or make sure that it is this run's.
+
+    Raises:
+        SpecError: it is another run's.
+    """
+    from backcast.learning.files import settle, temporary
+
+    file = path / SPEC
+    if file.exists():
+        found = Spec.read(file)
+        if found.key != spec.key:
+            raise SpecError(
+                f"{file} was changed: it describes another run ({found.key}) than its folder's "
+                f"name says. Restore it, or move the folder away."
+            )
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    with temporary(path) as part:
+        part.write_text(spec.toml(), encoding="utf-8")
+        settle(part, file)

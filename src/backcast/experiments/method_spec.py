@@ -1,0 +1,89 @@
+"""By which method the tasks are learned."""
+
+from typing import Annotated, Literal, Self, final
+
+from pydantic import Field, model_validator
+
+from backcast.experiments.fields import Count, NonNegative, Positive, Table, Text, Whole, known_kind
+
+
+@final
+class FineTuning(Table):
+    """Plain fine-tuning: every task is learned without regard to those before it."""
+
+    kind: Literal["none"] = "none"
+
+
+@final
+class Joint(Table):
+    """All tasks are learned at once, from all of their data: the upper bound."""
+
+    kind: Literal["joint"] = "joint"
+
+
+@final
+class DriftSpec(Table):
+    """How far some of the weights drift in a unit of time; see `backcast.Noise`.
+
+    Attributes:
+        weights: a glob pattern for their names; where several match, the last one counts.
+        variance: the variance of their drift.
+        relative: or its ratio to the mean square of the layer's weights.
+    """
+
+    weights: Text = "*"
+    variance: NonNegative | None = None
+    relative: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.variance is None) == (self.relative is None):
+            raise ValueError("give either a variance or a relative size of the drift")
+        return self
+
+
+@final
+class CurvatureSpec(Table):
+    """How a task's curvature is computed; see `backcast.CurvatureSettings`.
+
+    Attributes:
+        examples: how many of the task's examples to use, or ``"all"``.
+        batch_size: how many are looked at together.
+        fisher: which matrix.
+        diagonal: how the diagonal that the rows leave over is had, or that it is left out.
+        rank: how many rows the curvature has; as many as the belief if absent.
+    """
+
+    examples: Count | Literal["all"] = 1024
+    batch_size: Count = 128
+    fisher: Literal["exact", "sampled", "empirical"] = "exact"
+    diagonal: Literal["exact", "sampled", "none"] = "exact"
+    rank: Whole | None = None
+
+
+@final
+class LowRank(Table):
+    """Filtering and smoothing with a diagonal-plus-low-rank precision; see `backcast.Learner`.
+
+    Attributes:
+        rank: how many rows the precision keeps; 0 is elastic weight consolidation.
+        strength: ``lambda``, what a task's curvature is multiplied by.
+        prior: the precision of the belief before the first task (the paper's initial lambda).
+        scale: the units of the precision: ``"mean"`` are the paper's.
+        remainder: what becomes of the curvature that the rank has no room for.
+        noise: how far weights drift: one variance for all, or levels for some of them.
+        curvature: how a task's curvature is computed.
+    """
+
+    kind: Literal["low-rank"] = "low-rank"
+    rank: Whole = 10
+    strength: NonNegative = 1.0
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+    remainder: Literal["diagonal", "drop"] = "diagonal"
+    noise: NonNegative | Annotated[tuple[DriftSpec, ...], Field(min_length=1)] = 0.0
+    curvature: CurvatureSpec = CurvatureSpec()
+
+
+_Any = FineTuning | Joint | LowRank
+MethodSpec = Annotated[_Any, Field(discriminator="kind"), known_kind(_Any)]

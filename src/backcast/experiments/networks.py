@@ -1,0 +1,151 @@
+"""The networks of specs, as plain functions of a batch."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Key, PyTree
+
+from backcast.data import DataError
+from backcast.experiments.folder import Facts
+from backcast.experiments.network_spec import CnnSpec, MlpSpec
+from backcast.experiments.spec import Spec
+
+_WEIGHTS = jax.nn.initializers.lecun_normal()
+_EPSILON = 1e-5  # keeps the batch normalisation of a constant channel finite
+
+
+def network_for(spec: Spec, facts: Facts) -> tuple[Any, ...]:
+    """The network of a run, initialised by its seed, as `backcast.Learner` takes it."""
+    key = jax.random.fold_in(jax.random.key(spec.seed), 0x6E6574)  # "net"
+    return network(spec.network, facts.input_shape, len(facts.classes), key)
+
+
+def network(
+    spec: MlpSpec | CnnSpec, input_shape: tuple[int, ...], outputs: int, key: Key[Array, ""]
+) -> tuple[Any, ...]:
+    """A network that maps inputs of this shape to so many outputs.
+
+    Weights are drawn from ``N(0, 1/n)``, cut off at two deviations, for ``n`` inputs of a unit
+    (LeCun's initialisation, that of Flax); biases begin at 0.
+    """
+    if isinstance(spec, MlpSpec):
+        params = _dense_layers(math.prod(input_shape), (*spec.hidden, outputs), key)
+        return Mlp(len(params)), params
+    height, width, *colours = input_shape
+    return _cnn(spec, (height, width, *(colours or [1])), outputs, key)
+
+
+@final
+@dataclass(frozen=True)
+class Mlp:
+    """Dense layers with ReLU between.
+
+    Attributes:
+        layers: how many.
+    """
+
+    layers: int
+
+    def __call__(self, params: PyTree, x: Float[Array, "n ..."]) -> Float[Array, "n C"]:
+        """The outputs for a batch."""
+        return _through(params, x.reshape(len(x), -1), self.layers)
+
+
+@final
+@dataclass(frozen=True)
+class Cnn:
+    """Blocks of convolution, ReLU, batch normalisation and pooling, then dense layers.
+
+    Attributes:
+        pools: the size of the pooling of each block.
+        layers: how many dense layers.
+        momentum: what the running statistics keep of their old value in each step.
+    """
+
+    pools: tuple[int, ...]
+    layers: int
+    momentum: float
+
+    def __call__(
+        self, params: PyTree, state: PyTree, x: Float[Array, "n ..."], *, train: bool
+    ) -> tuple[Float[Array, "n C"], PyTree]:
+        """The outputs for a batch of images ``(n, height, width[, channels])``, and the state."""
+        x = x if x.ndim == 4 else x[..., None]
+        after = {}
+        for block, size in enumerate(self.pools):
+            x = jax.nn.relu(_convolved(params[f"conv{block}"], x))
+            name = f"norm{block}"
+            x, after[name] = self._normalised(params[name], state[name], x, train)
+            x = _pooled(x, size)
+        return _through(params, x.reshape(len(x), -1), self.layers), after
+
+    def _normalised(self, params, state, x, train):
+        if train:
+            mean, variance = jnp.mean(x, (0, 1, 2)), jnp.var(x, (0, 1, 2))
+            keep = self.momentum
+            state = {
+                "mean": keep * state["mean"] + (1 - keep) * mean,
+                "var": keep * state["var"] + (1 - keep) * variance,
+            }
+        else:
+            mean, variance = state["mean"], state["var"]
+        slope = params["scale"] * lax.rsqrt(variance + _EPSILON)
+        return x * slope + (params["bias"] - mean * slope), state
+
+
+def _cnn(spec: CnnSpec, shape: tuple[int, ...], outputs: int, key: Key[Array, ""]):
+    height, width, channels = shape
+    params: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    for block, (filters, size) in enumerate(zip(spec.channels, spec.pools, strict=True)):
+        key, own = jax.random.split(key)
+        kernel = _WEIGHTS(own, (3, 3, channels, filters))
+        params[f"conv{block}"] = {"kernel": kernel, "bias": jnp.zeros(filters)}
+        params[f"norm{block}"] = {"scale": jnp.ones(filters), "bias": jnp.zeros(filters)}
+        state[f"norm{block}"] = {"mean": jnp.zeros(filters), "var": jnp.ones(filters)}
+        height, width, channels = height // size, width // size, filters
+    if not height * width:
+        raise DataError(
+            f"Images of {shape[0]} x {shape[1]} pixels are too small to be pooled by "
+            f"{', '.join(map(str, spec.pools))}: choose smaller network.pools."
+        )
+    dense = _dense_layers(height * width * channels, (*spec.hidden, outputs), key)
+    return Cnn(spec.pools, len(dense), spec.momentum), params | dense, state
+
+
+def _dense_layers(inputs: int, widths: tuple[int, ...], key: Key[Array, ""]) -> dict[str, Any]:
+    params = {}
+    for layer, width in enumerate(widths):
+        key, own = jax.random.split(key)
+        kernel = _WEIGHTS(own, (inputs, width))
+        params[f"dense{layer}"] = {"kernel": kernel, "bias": jnp.zeros(width)}
+        inputs = width
+    return params
+
+
+def _through(params: PyTree, x: Float[Array, "n _"], layers: int) -> Float[Array, "n _"]:
+    for layer in range(layers):
+        dense = params[f"dense{layer}"]
+        x = x @ dense["kernel"] + dense["bias"]
+        x = jax.nn.relu(x) if layer < layers - 1 else x
+    return x
+
+
+def _convolved(params: PyTree, x: Float[Array, "n h w c"]) -> Float[Array, "n h w f"]:
+    layout = ("NHWC", "HWIO", "NHWC")
+    return (
+        lax.conv_general_dilated(x, params["kernel"], (1, 1), "SAME", dimension_numbers=layout)
+        + params["bias"]
+    )
+
+
+def _pooled(x: Float[Array, "n h w f"], size: int) -> Float[Array, "n i j f"]:
+    """The maximum of each square of ``size x size``; what does not fill one is left out."""
+    n, height, width, channels = x.shape
+    height, width = height // size, width // size
+    squares = x[:, : height * size, : width * size].reshape(n, height, size, width, size, channels)
+    return squares.max(axis=(2, 4))
