@@ -1,6 +1,7 @@
 import io
 import zipfile
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -38,6 +39,28 @@ def test_npz_of_numbers_to_predict(tmp_path):
     found = data.npz(tmp_path / "set.npz", target="number")
     assert found.classes == ()
     assert found.targets(np.arange(2)).tolist() == [1.5, 2.5]
+
+
+def test_arrays_at_hand_need_no_file():
+    found = data.from_arrays(X.tolist(), list("babbab"), "mine", columns={"site": list("ppqqrr")})
+    assert (found.name, found.classes) == ("mine", ("a", "b"))
+    assert found.where(site="q").tolist() == [2, 3]
+    assert np.array_equal(found.inputs(np.arange(6)), X)
+
+
+def test_arrays_of_jax_and_columns_of_data_frames_are_taken():
+    text = np.array(list("ppqqrr"), object)  # as pandas keeps it
+    found = data.from_arrays(jnp.asarray(X), jnp.asarray(Y, float), columns={"site": text})
+    assert found.classes == ("3", "5")
+    assert np.array_equal(found.inputs(np.arange(6)), X)
+    assert found.columns["site"].dtype.kind == "U"
+
+
+def test_dates_are_given_as_they_stand_in_the_file(tmp_path, write_table):
+    rows = [["x", "y", "day"], [1, "a", "2024-01-31 10:00"], [2, "b", "2024-02-01 10:00:30"]]
+    found = data.csv_table(write_table(tmp_path / "t.csv", rows), "y", ["x"])
+    assert found.where(day="2024-01-31 10:00").tolist() == [0]
+    assert found.where(day="never").tolist() == []
 
 
 class Trap:
@@ -90,6 +113,11 @@ def test_an_npz_bomb_is_refused(tmp_path, monkeypatch):
         ({"x": X}, "lacks the column y; it has x"),
         ({"x": X, "y": Y[:5]}, "6 inputs and 5 labels"),
         ({"x": X[0], "y": Y}, r"must be \(n, ...\) and \(n,\)"),
+        ({"x": X, "y": np.eye(6)}, r"y \(6, 6\); they must be \(n, ...\) and \(n,\)"),
+        ({"x": np.where(X == 9, np.nan, X), "y": Y}, "input 2 is not finite"),
+        ({"x": X, "y": np.where(Y == 5, np.nan, Y)}, "'y': entry 2 names no class"),
+        ({"x_train": X, "y_train": Y, "x_test": X[:, :3], "y_test": Y}, r"\(6, 4\) and test"),
+        ({"x_train": X, "y_train": Y, "x_test": X, "y_test": Y[:2]}, "not as many labels"),
     ],
 )
 def test_npz_that_does_not_fit_is_refused(tmp_path, arrays, message):

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from backcast.data import cache
+from backcast.data import DataError, cache
 
 SHAPE = (6, 2, 2)
 WHOLE = np.arange(24, dtype=np.uint8).reshape(SHAPE)
@@ -91,3 +91,24 @@ def test_what_a_killed_process_left_is_removed_in_time(tmp_path):
 
 def test_keys_tell_parts_apart():
     assert cache.key_of(b"ab", b"c") != cache.key_of(b"a", b"bc")
+
+
+def test_what_exceeds_the_memory_is_not_tried(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(DataError, match="more than half of this machine's memory"):
+        cache.stored(tmp_path / "file", "key", (2**50,), never)
+
+
+def test_what_makes_the_pieces_is_stopped_when_they_cannot_be_kept(tmp_path):
+    ended = []
+
+    def wrong():
+        try:
+            yield "not an array"
+        finally:
+            ended.append(True)
+
+    with pytest.raises(AttributeError) as kept:  # its traceback holds on to the generator
+        cache.stored(tmp_path, "key", SHAPE, wrong)
+    assert kept
+    assert ended == [True]

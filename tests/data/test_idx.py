@@ -8,25 +8,7 @@ import pytest
 from backcast import data
 from backcast.data import DataError
 from backcast.data.idx import NAMES, find_files
-
-
-def idx_bytes(array, code=0x08):
-    return struct.pack(f">4B{array.ndim}I", 0, 0, code, array.ndim, *array.shape) + array.tobytes()
-
-
-def write_set(folder, train=5, test=3, suffix="", labels=None):
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    arrays = [
-        rng.integers(0, 256, (train, 4, 4), np.uint8),
-        np.arange(labels or train, dtype=np.uint8) % 3,
-        rng.integers(0, 256, (test, 4, 4), np.uint8),
-        np.arange(test, dtype=np.uint8) % 3,
-    ]
-    for name, array in zip(NAMES, arrays, strict=True):
-        content = idx_bytes(array)
-        (folder / (name + suffix)).write_bytes(gzip.compress(content) if suffix else content)
-    return arrays
+from data.idx_sets import idx_bytes, write_set
 
 
 @pytest.mark.parametrize(
@@ -71,6 +53,23 @@ def test_labels_of_another_set_are_refused(tmp_path):
     write_set(tmp_path, labels=4)
     with pytest.raises(DataError, match=r"5 images and .* 4 labels: they are not of one set"):
         data.idx(tmp_path)
+
+
+def test_files_named_alike_by_mistake_are_refused(tmp_path):
+    write_set(tmp_path)
+    (tmp_path / NAMES[0]).rename(tmp_path / "images")
+    (tmp_path / NAMES[1]).rename(tmp_path / NAMES[0])
+    (tmp_path / "images").rename(tmp_path / NAMES[1])
+    with pytest.raises(DataError, match=r"shape \(5,\) and .* one of \(5, 4, 4\)"):
+        data.idx(tmp_path)
+
+
+def test_real_numbers_are_not_divided(tmp_path):
+    write_set(tmp_path)
+    for name, count in ((NAMES[0], 5), (NAMES[2], 3)):
+        numbers = np.full((count, 2, 2), 0.25, ">f4")
+        (tmp_path / name).write_bytes(idx_bytes(numbers, 0x0D))
+    assert (data.idx(tmp_path).inputs(np.arange(8)) == 0.25).all()
 
 
 GOOD = idx_bytes(np.arange(100, dtype=np.uint8).reshape(4, 5, 5))

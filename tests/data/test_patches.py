@@ -53,10 +53,14 @@ def test_half_size_is_the_mean_of_four_pixels(wilds_set):
     assert np.abs(half[0] - mean).max() <= 1  # Pillow rounds after each of the two directions
 
 
-def test_progress_is_reported(wilds_set):
-    seen = []
-    data.wilds(wilds_set(), progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(12, 12)]
+def test_progress_is_drawn_for_a_terminal(wilds_set, monkeypatch, capsys):
+    data.wilds(wilds_set())
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    data.wilds(wilds_set(), size=2)
+    shown = capsys.readouterr().err
+    assert "Decoding" in shown
+    assert "12/12" in shown
 
 
 def test_without_the_set_the_user_is_told_where_it_is(tmp_path):
@@ -144,6 +148,20 @@ def test_a_missing_column_is_named(wilds_set, write_table):
         data.wilds(folder)
 
 
+@pytest.mark.parametrize("label", ["1", "0"])
+def test_a_patch_listed_twice_must_have_one_label(wilds_set, label):
+    folder = wilds_set()
+    table = folder / "metadata.csv"
+    lines = [line.split(",") for line in table.read_text().splitlines()]
+    lines.append([*lines[1][:5], label, *lines[1][6:]])
+    table.write_text("\n".join(",".join(line) for line in lines))
+    if label == lines[1][5]:
+        assert len(data.wilds(folder)) == 13
+    else:
+        with pytest.raises(DataError, match=r"_x_0_y_5\.png twice, once labelled '0' and once '1'"):
+            data.wilds(folder)
+
+
 def picture_table(tmp_path, write_table, files):
     folder = tmp_path / "pictures"
     for i, file in enumerate(files):
@@ -163,6 +181,20 @@ def test_a_folder_of_images_with_a_table(tmp_path, write_table):
     assert pictures.y.tolist() == [0, 1, 0]
     assert pictures.columns["year"].tolist() == [2000, 2001, 2002]
     assert data.image_table(folder, mode="L", size=2).x.shape == (3, 2, 2)
+
+
+def test_numbers_may_be_what_is_predicted(tmp_path, write_table):
+    folder = picture_table(tmp_path, write_table, ["a.png", "b.png"])
+    ages = data.image_table(folder, label="year", target="number")
+    assert ages.classes == ()
+    assert ages.y.tolist() == [2000, 2001]
+
+
+def test_an_image_without_a_class_is_named(tmp_path, write_table):
+    folder = picture_table(tmp_path, write_table, ["a.png", "b.png"])
+    write_table(folder / "labels.csv", [["file", "label"], ["a.png", "cat"], ["b.png", " "]])
+    with pytest.raises(DataError, match="column 'label': entry 2 names no class"):
+        data.image_table(folder)
 
 
 @pytest.mark.parametrize("escape", ["../secret.png", "/etc/secret.png", "a/../../secret.png"])

@@ -1,6 +1,6 @@
 """Labelled data: read, checked, and kept as it was stored. Knows nothing of tasks or models."""
 
-from backcast.data.arrays import csv_table, npz
+from backcast.data.arrays import csv_table, from_arrays, npz
 from backcast.data.dataset import Dataset
 from backcast.data.embedded import digits
 from backcast.data.errors import DataError
@@ -14,6 +14,7 @@ __all__ = [
     "csv_table",
     "digits",
     "fashion_mnist",
+    "from_arrays",
     "idx",
     "image_table",
     "mnist",

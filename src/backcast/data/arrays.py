@@ -2,22 +2,57 @@
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Shaped
+from numpy.typing import ArrayLike
 
 from backcast.data.bombs import refuse_bomb
-from backcast.data.columns import coded, numbers, read_columns, require, typed
+from backcast.data.columns import Kind, labels_of, numbers, read_columns, require, typed
 from backcast.data.dataset import Dataset
 from backcast.data.errors import DataError
 from backcast.data.places import locate
 
-Kind = Literal["class", "number"]
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _PARTS = ("x_train", "y_train", "x_test", "y_test")
+
+
+def from_arrays(
+    x: ArrayLike,
+    y: ArrayLike,
+    name: str = "data",
+    target: Kind = "class",
+    columns: Mapping[str, ArrayLike] | None = None,
+    scale: float | None = None,
+) -> Dataset:
+    """Arrays at hand, or whatever NumPy makes arrays of: lists, columns of a data frame.
+
+    Args:
+        x: inputs, (n, ...).
+        y: what is to be predicted, (n,): classes as numbers or text, or numbers.
+        name: what to call the set in tables and messages.
+        target: whether ``y`` are classes or numbers to be predicted.
+        columns: what else is known of each example, by name.
+        scale: the value of ``x`` that stands for 1; 255 for bytes and 1 for all else if None.
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    if x.ndim < 2 or y.ndim != 1:
+        raise DataError(
+            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,)."
+        )
+    if x.dtype.kind == "f" and not (finite := np.isfinite(x)).all():
+        row = int((~finite.reshape(len(x), -1).all(axis=1)).argmax())
+        raise DataError(
+            f"{name}: input {row} is not finite. Fill the gaps in, or leave such examples out."
+        )
+    if y.dtype.kind == "f" and target == "class" and (y == np.floor(y)).all():
+        y = y.astype(np.int64)  # `3.0` is class 3
+    labels, classes = labels_of(y.astype(str) if target == "class" else y, "y", name, target)
+    known = {key: _column(values) for key, values in (columns or {}).items()}
+    usual = 255.0 if x.dtype == np.uint8 else 1.0
+    return Dataset(name, x, labels, classes, known, usual if scale is None else scale)
 
 
 def npz(
@@ -51,14 +86,8 @@ def npz(
         arrays["split"] = np.repeat(["train", "test"], sizes)
     require(arrays, ("x", "y"), path)
     x, y = arrays.pop("x"), arrays.pop("y")
-    if x.ndim < 2 or y.ndim != 1:
-        raise DataError(
-            f"{path}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,)."
-        )
-    y, classes = coded(y.astype(str)) if target == "class" else (y, ())
     columns = {key: value for key, value in arrays.items() if value.shape == y.shape}
-    usual = 255.0 if x.dtype == np.uint8 else 1.0
-    return Dataset(name or path.stem, x, y, classes, columns, usual if scale is None else scale)
+    return from_arrays(x, y, name or path.stem, target, columns, scale)
 
 
 def csv_table(
@@ -86,11 +115,14 @@ def csv_table(
     if label in inputs or not inputs:
         raise DataError(f"The inputs must be columns other than '{label}', and at least one.")
     x = np.stack([numbers(text[column], column, path) for column in inputs], axis=1)
-    y, classes = (
-        coded(text[label]) if target == "class" else (numbers(text[label], label, path), ())
-    )
+    y, classes = labels_of(text[label], label, path, target)
     columns = {column: typed(values) for column, values in text.items()}
     return Dataset(name or path.stem, x.astype(np.float32), y, classes, columns)
+
+
+def _column(values: ArrayLike) -> Shaped[np.ndarray, " n"]:
+    array = np.asarray(values)
+    return array.astype(str) if array.dtype == object else array  # text, in data frames
 
 
 def _read(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -106,6 +138,8 @@ def _read(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
             return {key: arrays[key] for key in arrays.files}
     except DataError:
         raise
+    except MemoryError as error:
+        raise DataError(f"{path} does not fit into the memory that is free.") from error
     except _UNREADABLE as error:
         raise DataError(
             f"{path} cannot be read as .npz arrays of numbers or text: {error}. Arrays of Python "

@@ -1,12 +1,14 @@
 """Arrays that were costly to make, kept in files and mapped into memory."""
 
+import contextlib
 import hashlib
+import math
 import os
 import secrets
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ def stored(
     folder: Path,
     key: str,
     shape: tuple[int, ...],
-    make: Callable[[], Iterator[np.ndarray]],
+    make: Callable[[], Generator[np.ndarray]],
 ) -> UInt8[np.ndarray, "n ..."]:
     """The array of this key, memory-mapped; made and written the first time.
 
@@ -48,8 +50,10 @@ def stored(
     if array is not None:
         return array
     try:
-        _write(path, shape, make())
+        with contextlib.closing(make()) as pieces:  # closed, it stops its threads
+            _write(path, shape, pieces)
     except OSError as error:
+        _refuse_too_much(folder, math.prod(shape), error)
         warnings.warn(
             f"Decoded images cannot be kept in {folder} ({error}), so they are held in memory, and "
             "decoded again next time. Name another folder by BACKCAST_CACHE.",
@@ -69,10 +73,21 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return array if array.shape == shape and array.dtype == np.uint8 else None
 
 
+def _refuse_too_much(folder: Path, needed: int, error: OSError) -> None:
+    """Systems promise memory they do not have, and then end the process: so it is asked before."""
+    pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    if pages and needed > (most := pages * os.sysconf("SC_PAGE_SIZE") // 2):
+        raise DataError(
+            f"Decoded images cannot be kept in {folder} ({error}), and {needed:,} bytes are more "
+            f"than half of this machine's memory ({most:,}). Name a folder with room for them by "
+            "BACKCAST_CACHE, or ask for a smaller size."
+        ) from error
+
+
 def _write(path: Path, shape: tuple[int, ...], pieces: Iterator[np.ndarray]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path.parent)
-    needed, free = int(np.prod(shape)), shutil.disk_usage(path.parent).free
+    needed, free = math.prod(shape), shutil.disk_usage(path.parent).free
     if needed > free:
         raise OSError(f"{needed:,} bytes are needed and {free:,} are free")
     part = path.with_name(f"{path.stem}.{os.getpid()}.{secrets.token_hex(4)}.part")
@@ -97,14 +112,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _in_memory(shape: tuple[int, ...], pieces: Iterator[np.ndarray]) -> np.ndarray:
-    try:
-        array = np.empty(shape, np.uint8)
-    except MemoryError as error:
-        raise DataError(
-            f"{np.prod(shape):,} bytes of images do not fit into memory. Name a folder with room "
-            "for them by BACKCAST_CACHE, or ask for a smaller size."
-        ) from error
-    start = 0
+    array, start = np.empty(shape, np.uint8), 0
     for piece in pieces:
         array[start : start + len(piece)] = piece
         start += len(piece)

@@ -1,8 +1,10 @@
 """CSV tables as columns of text, and what the text stands for."""
 
 import csv
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Shaped
@@ -10,6 +12,10 @@ from jaxtyping import Shaped
 from backcast.data.errors import DataError
 
 Column = Shaped[np.ndarray, " n"]
+Kind = Literal["class", "number"]
+
+_MOST_BYTES = 2**30
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?")
 
 
 def read_columns(path: Path) -> dict[str, Column]:
@@ -36,8 +42,8 @@ def read_columns(path: Path) -> dict[str, Column]:
         raise DataError(f"{path} has two columns named {', '.join(sorted(repeated))}.")
     if not rows:
         raise DataError(f"{path} has no rows below its heading.")
-    columns = zip(*rows, strict=True)
-    return {name: np.array(column) for name, column in zip(names, columns, strict=True) if name}
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    return {name: _array(column, name, path) for name, column in columns if name}
 
 
 def require(columns: Iterable[str], wanted: Iterable[str], path: Path) -> None:
@@ -51,10 +57,15 @@ def require(columns: Iterable[str], wanted: Iterable[str], path: Path) -> None:
 
 
 def typed(column: Column) -> Column:
-    """Whole numbers or real numbers where all entries are written as such, else the text.
+    """Whole numbers, real numbers or dates where all entries are written as such, else the text.
 
-    ``007`` stays text: it is a name.
+    Dates are ``2024-05-31``, with or without a time. ``007`` stays text: it is a name.
     """
+    if all(map(_DATE.fullmatch, column.tolist())):
+        try:
+            return column.astype(np.datetime64)
+        except ValueError:
+            return column  # no such day
     try:
         whole = column.astype(np.int64)
         if (whole.astype(str) == column).all():
@@ -71,7 +82,7 @@ def typed(column: Column) -> Column:
     return column if named.any() or not np.isfinite(real).all() else real
 
 
-def numbers(column: Column, name: str, path: Path) -> Shaped[np.ndarray, " n"]:
+def numbers(column: Column, name: str, source: Path | str) -> Shaped[np.ndarray, " n"]:
     """A column as finite numbers; the first entry that is not one is named."""
     try:
         values = column.astype(np.float64)
@@ -82,16 +93,36 @@ def numbers(column: Column, name: str, path: Path) -> Shaped[np.ndarray, " n"]:
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"{path}, column '{name}': entry {row + 1} is {str(column[row])!r}, which is not a "
+            f"{source}, column '{name}': entry {row + 1} is {str(column[row])!r}, which is not a "
             "number. Fill it in, leave the row out, or leave the column out."
         )
     return values
 
 
-def coded(column: Column) -> tuple[Shaped[np.ndarray, " n"], tuple[str, ...]]:
-    """Labels as numbers ``0 ... C-1``, and their names in order (numbers as numbers)."""
+def labels_of(
+    column: Column, name: str, source: Path | str, target: Kind
+) -> tuple[Shaped[np.ndarray, " n"], tuple[str, ...]]:
+    """Classes as numbers ``0 ... C-1`` and their names in order; or numbers, and no names."""
+    if target == "number":
+        return numbers(column, name, source), ()
+    missing = np.isin(np.char.lower(np.char.strip(column)), ("", "nan"))
+    if missing.any():
+        raise DataError(
+            f"{source}, column '{name}': entry {int(missing.argmax()) + 1} names no class, nor do "
+            f"{int(missing.sum()) - 1:,} others. Fill it in, or leave the row out."
+        )
     found, codes = np.unique(typed(column), return_inverse=True)
-    return codes, tuple(str(name) for name in found)
+    return codes.astype(np.int32), tuple(str(name) for name in found)
+
+
+def _array(column: Sequence[str], name: str, path: Path) -> Column:
+    longest = max(map(len, column))
+    if 4 * longest * len(column) > _MOST_BYTES:  # NumPy gives every entry the room of the longest
+        raise DataError(
+            f"{path}, column '{name}': an entry has {longest:,} characters, which is too long for "
+            f"a table of {len(column):,} rows. Leave the column out, or was a quote not closed?"
+        )
+    return np.array(column)
 
 
 def _is_number(text: str) -> bool:

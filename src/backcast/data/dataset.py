@@ -1,11 +1,12 @@
 """One labelled set, whatever it was read from."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Shaped
 
 from backcast.data.errors import DataError
 
@@ -75,9 +76,16 @@ class Dataset:
         """The rows whose columns have these values: ``where(center=2, split="test")``."""
         found = np.ones(len(self), bool)
         for name, value in values.items():
-            # As text, so that a value may be given as it stands in the file.
-            found &= self.column(name).astype(str) == str(value)
+            found &= _is(self.column(name), value)
         return np.flatnonzero(found)
+
+
+def _is(column: np.ndarray, value: object) -> Bool[np.ndarray, " n"]:
+    """Where a column has a value, which may be given as it stands in the file."""
+    if column.dtype.kind == "M":
+        with contextlib.suppress(ValueError):
+            return column == np.datetime64(str(value))
+    return column.astype(str) == str(value)
 
 
 def _check_classes(name: str, y: np.ndarray, classes: int) -> None:

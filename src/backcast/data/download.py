@@ -1,12 +1,11 @@
 """Fetching public files: checked, shown, and never half there."""
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from backcast.data.errors import DataError
+from backcast.data.watching import bar
 
 _PIECE = 2**16  # bytes
 _PATIENCE = 20  # seconds without an answer
@@ -42,7 +41,7 @@ def fetch(base: str, checksums: Mapping[str, str], folder: Path, name: str) -> N
         ):
             response.raise_for_status()
             size = int(response.headers.get("content-length", 0)) or None
-            with _bar(f"{name}: {url.rpartition('/')[2]}", size) as advance:
+            with bar(f"{name}: {url.rpartition('/')[2]}", size) as advance:
                 for piece in response.iter_content(_PIECE):
                     file.write(piece)
                     advance(len(piece))
@@ -61,18 +60,3 @@ def fetch(base: str, checksums: Mapping[str, str], folder: Path, name: str) -> N
             raise DataError(
                 f"{file} could not be downloaded: {reason}. Try again, or {by_hand}"
             ) from error
-
-
-@contextlib.contextmanager
-def _bar(title: str, size: int | None) -> Iterator[Callable[[int], object]]:
-    """A progress bar where someone watches; call it with the bytes that came."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=size)
-        yield lambda amount: progress.advance(task, amount)

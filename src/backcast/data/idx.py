@@ -63,11 +63,18 @@ def load_idx(
     """The set in four files, checked against the sums of their unpacked bytes if known."""
     arrays = {key: read_idx(files[file], (sha256 or {}).get(file)) for key, file in _FILES.items()}
     for part in ("train", "test"):
-        images, labels = len(arrays[part, "images"]), len(arrays[part, "labels"])
-        if images != labels:
+        images, labels = arrays[part, "images"], arrays[part, "labels"]
+        if images.ndim < 2 or labels.ndim != 1:
             raise DataError(
-                f"{files[_FILES[part, 'images']]} holds {images:,} images and "
-                f"{files[_FILES[part, 'labels']].name} {labels:,} labels: they are not of one set."
+                f"{files[_FILES[part, 'images']]} holds an array of shape {images.shape} and "
+                f"{files[_FILES[part, 'labels']].name} one of {labels.shape}; they must be images "
+                "(n, height, width) and labels (n,). Were the files named alike by mistake?"
+            )
+        if len(images) != len(labels):
+            raise DataError(
+                f"{files[_FILES[part, 'images']]} holds {len(images):,} images and "
+                f"{files[_FILES[part, 'labels']].name} {len(labels):,} labels: they are not of one "
+                "set."
             )
     y = np.concatenate([arrays["train", "labels"], arrays["test", "labels"]])
     sizes = [len(arrays["train", "labels"]), len(arrays["test", "labels"])]
@@ -79,7 +86,7 @@ def load_idx(
         y,
         classes or tuple(str(c) for c in range(int(y.max(initial=0)) + 1)),
         {"split": np.repeat(["train", "test"], sizes)},
-        scale=255.0,
+        scale=255.0 if arrays["train", "images"].dtype == np.uint8 else 1.0,
     )
 
 
@@ -105,6 +112,8 @@ def read_idx(path: str | Path, sha256: str | None = None) -> Shaped[np.ndarray, 
                 return _read(raw, path, sha256)
             with gzip.GzipFile(fileobj=raw) as file:
                 return _read(file, path, sha256)
+    except MemoryError as error:
+        raise DataError(f"{path} does not fit into the memory that is free.") from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path} cannot be read ({error}). Delete it and get it again; an interrupted download "

@@ -1,7 +1,7 @@
 """Decoding images: many at a time, and none that is not what it should be."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import UInt8
 
 from backcast.data.errors import DataError
+from backcast.data.watching import bar
 
 Mode = Literal["RGB", "L"]
-Progress = Callable[[int, int], object]
 
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF")  # not those that run programs, as PostScript does
+_BYTES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "LAB"})
 _MOST_PIXELS = 2**25
 _CHUNK = 512
 
@@ -29,6 +30,11 @@ def decode(path: Path, size: int | None = None, mode: Mode = "RGB") -> UInt8[np.
                 raise DataError(
                     f"{path} says it is {image.width} x {image.height} pixels; images of more than "
                     f"{_MOST_PIXELS:,} pixels are not read, for they would fill the memory."
+                )
+            if image.mode not in _BYTES:  # Pillow would cut off what exceeds 255
+                raise DataError(
+                    f"{path} has more than 8 bits a channel ({image.mode}), which would be lost. "
+                    "Save it with 8 bits, or put the pixels into an .npz file and read that."
                 )
             pixels = image.convert(mode)
             if size is not None and pixels.size != (size, size):
@@ -47,8 +53,7 @@ def decode_all(
     paths: Sequence[Path],
     size: int | None = None,
     mode: Mode = "RGB",
-    progress: Progress | None = None,
-) -> Iterator[UInt8[np.ndarray, "m h w *c"]]:
+) -> Generator[UInt8[np.ndarray, "m h w *c"]]:
     """All images in order, some hundreds at a time, decoded by as many threads as processors.
 
     Without ``size`` all must be of the size of the first.
@@ -66,11 +71,12 @@ def decode_all(
 
     # A process may use fewer processors than the machine has.
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(workers) as pool:
-        for start in range(0, len(paths), _CHUNK):
-            yield np.stack(list(pool.map(one, paths[start : start + _CHUNK])))
-            if progress is not None:
-                progress(min(start + _CHUNK, len(paths)), len(paths))
+    total = len(paths)
+    with ThreadPoolExecutor(workers) as pool, bar("Decoding", total, "images") as advance:
+        for start in range(0, total, _CHUNK):
+            pixels = list(pool.map(one, paths[start : start + _CHUNK]))
+            yield np.stack(pixels)
+            advance(len(pixels))
 
 
 def require_pillow() -> None:
