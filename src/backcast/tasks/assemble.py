@@ -1,5 +1,6 @@
 """From rows and transforms to a stream."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,6 +41,16 @@ def assemble(
         return Task(names[t], parts["train"], parts["validation"], parts["test"], float(times[t]))
 
     return LazyStream(names, make)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where they repeat: a stream may come back to where it was."""
+    count = Counter()
+    found = []
+    for name in names:
+        count[name] += 1
+        found.append(name if count[name] == 1 else f"{name} ({count[name]})")
+    return found
 
 
 def render(dataset: Dataset, rows: np.ndarray, transform: Transform) -> np.ndarray:

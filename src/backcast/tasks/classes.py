@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backcast.data import DataError
+from backcast.data import DataError, Dataset
 from backcast.tasks import transforms
 from backcast.tasks.assemble import assemble
 from backcast.tasks.lazy import LazyStream
@@ -26,8 +26,10 @@ def by_class(
         seed: what the draw of examples depends on.
     """
     dataset = partition.dataset
-    count = len(dataset.classes)
+    count = _count_classes(dataset)
     listed = [c for group in groups for c in group]
+    if not all(groups):
+        raise DataError(f"Each task needs at least one class; {groups} was given.")
     if not all(0 <= c < count for c in listed) or len(set(listed)) != len(listed):
         raise DataError(
             f"{dataset.name} has classes 0 ... {count - 1}, and each may be in one task; "
@@ -53,7 +55,7 @@ def disjoint(
 
     Disjoint MNIST is digits 0-4, then 5-9 (the paper's text says 1-4, its authors' code 0-4).
     """
-    count = len(partition.dataset.classes)
+    count = _count_classes(partition.dataset)
     if not 2 <= tasks <= count:
         raise DataError(
             f"{partition.dataset.name} has {count} classes, so 2 to {count} tasks with classes of "
@@ -65,12 +67,21 @@ def disjoint(
 
 def pairs(partition: Partition, examples: int | None = None, seed: int = 0) -> LazyStream:
     """The classes in order, two to a task (split MNIST)."""
-    count = len(partition.dataset.classes)
-    if count % 2 or not count:
+    count = _count_classes(partition.dataset)
+    if count % 2:
         raise DataError(
             f"{partition.dataset.name} has {count} classes, which do not make pairs; use by_class."
         )
     return disjoint(partition, count // 2, examples, seed)
+
+
+def _count_classes(dataset: Dataset) -> int:
+    if not dataset.classes:
+        raise DataError(
+            f"{dataset.name} has numbers to predict and no classes; take its tasks from a column "
+            "(by_column) or from changes of its inputs (drifting)."
+        )
+    return len(dataset.classes)
 
 
 def _name(classes: Sequence[str]) -> str:

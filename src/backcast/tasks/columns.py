@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Shaped
 
 from backcast.data import DataError
 from backcast.tasks import transforms
@@ -21,20 +22,21 @@ def by_column(
 ) -> LazyStream:
     """A task for each value of a column, in order of the values.
 
-    Where the values are numbers they are also the tasks' times.
+    Where the values are numbers they are also the tasks' times; where they are dates, the times
+    are days since the first.
 
     Args:
         partition: the examples. Hold data out within the column, so that each task has some.
         column: its name.
-        tasks: joins neighbouring values (years, dates as numbers) into this many tasks of about
-            equal size, at the median of their times. None keeps one task per value.
+        tasks: joins neighbouring values (years, dates) into this many tasks of about equal size,
+            at the median of their times. None keeps one task per value.
         order: the values to use, in order; their times are then 0, 1, 2 ...
         examples: how many training examples each task has; None gives it all there are.
         seed: what the draw of examples depends on.
     """
     dataset = partition.dataset
     values = dataset.column(column)
-    numeric = values.dtype.kind in "uif"
+    clock = _clock(values)
     found, position = np.unique(values, return_inverse=True)
     refuse_constant(partition, column, found)
     if tasks is not None and order is not None:
@@ -44,17 +46,18 @@ def by_column(
         names = [f"{column} {value}" for value in order]
         times = list(range(len(order)))
     elif tasks is not None:
-        if not numeric:
+        if clock is None:
             raise DataError(
-                f"Column '{column}' is text, whose values cannot be joined; give their `order`."
+                f"Column '{column}' is text, whose values cannot be joined: give their `order`, "
+                "or write them as numbers or as dates (2024-05-31)."
             )
         position = _joined(position, tasks, column)
-        bins = [values[position == t] for t in range(tasks)]
-        names = [f"{column} {b.min()} to {b.max()}" for b in bins]
-        times = [float(np.median(b)) for b in bins]
+        bins = [position == t for t in range(tasks)]
+        names = [f"{column} {values[b].min()} to {values[b].max()}" for b in bins]
+        times = [float(np.median(clock[b])) for b in bins]
     else:
         names = [f"{column} {value}" for value in found]
-        times = found.tolist() if numeric else list(range(len(found)))
+        times = list(range(len(found))) if clock is None else np.unique(clock).tolist()
     parts = [partition.keep(position == t) for t in range(len(names))]
     if examples is not None:
         for part, name in zip(parts, names, strict=True):
@@ -83,12 +86,21 @@ def listed(values: Sequence[str] | np.ndarray) -> str:
     return (", ".join(shown) or "none") + more
 
 
+def _clock(values: np.ndarray) -> Shaped[np.ndarray, " n"] | None:
+    """Values as times: numbers as they are, dates in days since the first, and text not at all."""
+    if values.dtype.kind == "M":
+        return (values - values.min()) / np.timedelta64(1, "D")
+    return values if values.dtype.kind in "uif" else None
+
+
 def _ordered(values: np.ndarray, order: Sequence[str | int | float], column: str) -> np.ndarray:
     """The place of each value in the order given; -1 where it is not used."""
-    texts = values.astype(str)
+    texts, wanted = values.astype(str), [str(value) for value in order]
+    if len(set(wanted)) < len(wanted):
+        raise DataError(f"The order {wanted} of column '{column}' has a value twice; give it once.")
     position = np.full(len(values), -1)
-    for t, value in enumerate(order):
-        same = texts == str(value)
+    for t, value in enumerate(wanted):
+        same = texts == value
         if not same.any():
             raise DataError(
                 f"Column '{column}' has no value '{value}'; there are {listed(np.unique(texts))}."

@@ -7,7 +7,7 @@ import numpy as np
 
 from backcast.data import DataError
 from backcast.tasks import chance, transforms
-from backcast.tasks.assemble import assemble
+from backcast.tasks.assemble import assemble, distinct
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, at_most
 from backcast.tasks.transforms import Transform
@@ -78,7 +78,7 @@ def rotated(
     transforms.require_images(partition.dataset)
     return drifting(
         partition,
-        [f"rotation {angle:g}" for angle in degrees],
+        distinct([f"rotation {angle:g}" for angle in degrees]),
         [transforms.rotate(angle) for angle in degrees],
         examples,
         finish,
@@ -97,7 +97,7 @@ def brightness(
     transforms.require_images(partition.dataset)
     return drifting(
         partition,
-        [f"brightness {shift:+g}" for shift in shifts],
+        distinct([f"brightness {shift:+g}" for shift in shifts]),
         [transforms.brighten(shift) for shift in shifts],
         examples,
         finish,
@@ -114,9 +114,15 @@ def blurred(
 ) -> LazyStream:
     """Images go out of focus; the deviations are in pixels."""
     transforms.require_images(partition.dataset)
+    side = min(partition.dataset.x.shape[1:3])
+    if not all(sigma <= side for sigma in sigmas):
+        raise DataError(
+            f"Blurs of at most {side} pixels make sense for {partition.dataset.name}, whose images "
+            f"are of that size, but {max(sigmas)} was given."
+        )
     return drifting(
         partition,
-        [f"blur {sigma:g}" for sigma in sigmas],
+        distinct([f"blur {sigma:g}" for sigma in sigmas]),
         [transforms.blur(sigma) for sigma in sigmas],
         examples,
         finish,
@@ -135,7 +141,7 @@ def stained(
     transforms.require_images(partition.dataset, colour=True)
     return drifting(
         partition,
-        [f"stain {strength:+g}" for strength in strengths],
+        distinct([f"stain {strength:+g}" for strength in strengths]),
         [transforms.stain(strength) for strength in strengths],
         examples,
         finish,

@@ -11,9 +11,13 @@ from backcast.tasks.task import Task
 class LazyStream:
     """Tasks made on demand, so that no more than those in use are in memory.
 
+    ``stream[3]`` and iteration make tasks anew each time; the inputs of a task are made when they
+    are first asked for, and are gone with it. A list of all tasks keeps the inputs of all that were
+    used.
+
     Args:
         names: one for each task.
-        make: gives the task at a position.
+        make: gives the task at a position, the same each time.
     """
 
     def __init__(self, names: Sequence[str], make: Callable[[int], Task]):

@@ -7,7 +7,7 @@ import numpy as np
 
 from backcast.data import DataError
 from backcast.tasks import chance, transforms
-from backcast.tasks.assemble import assemble
+from backcast.tasks.assemble import assemble, distinct
 from backcast.tasks.columns import listed, refuse_constant
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, at_most, strata
@@ -147,10 +147,12 @@ def _from_counts(
         )
         for t in range(len(percentages))
     ]
-    names = [
-        f"{column} " + " + ".join(f"{p:g}% {value}" for value, p in task.items() if p)
-        for task in percentages
-    ]
+    names = distinct(
+        [
+            f"{column} " + " + ".join(f"{p:g}% {value}" for value, p in task.items() if p)
+            for task in percentages
+        ]
+    )
     finish = transforms.usual_finish(partition.dataset)
     return assemble(names, parts, [finish] * len(parts), range(len(parts)))
 

@@ -1,5 +1,6 @@
 """Which examples are for learning, which for choosing and which for reporting."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,9 @@ class Partition:
     validation: Rows
     test: Rows
 
+    def __post_init__(self):
+        _refuse_shared_rows(self.dataset, self.parts)
+
     @property
     def parts(self) -> Mapping[str, np.ndarray]:
         """The three parts by name."""
@@ -53,6 +57,24 @@ class Partition:
                 if count is not None
             },
         )
+
+    def balanced(self, *parts: str, seed: int = 0) -> "Partition":
+        """As many examples of every class as of the rarest, in all parts or in those named.
+
+        The surplus of the others is left out, at random. Plain accuracy is then the balanced one.
+        """
+        if not self.dataset.classes:
+            raise DataError(f"{self.dataset.name} has numbers to predict, and no classes.")
+        if unknown := [part for part in parts if part not in self.parts]:
+            raise DataError(f"There is no part '{unknown[0]}', but {', '.join(self.parts)}.")
+        even = {}
+        for part in parts or self.parts:
+            rows = self.spread(part, seed, "balance")
+            labels = self.dataset.y[rows]
+            classes, counts = np.unique(labels, return_counts=True)
+            chosen = [rows[labels == c][: counts.min()] for c in classes]
+            even[part] = np.sort(np.concatenate([rows[:0], *chosen]))
+        return replace(self, **even)
 
     def spread(self, part: str, seed: int, *purpose: str | int) -> np.ndarray:
         """The rows of a part in random order, the classes in proportion all along it."""
@@ -92,8 +114,11 @@ def holdout(
     if test is None:
         test = _published(dataset)
     if isinstance(test, np.ndarray):
-        if len(np.intersect1d(test, everything)) != len(test):
-            raise DataError(f"Test rows are different numbers from 0 to {len(dataset) - 1}.")
+        if not len(test) or len(np.intersect1d(test, everything)) != len(test):
+            raise DataError(
+                f"Test rows are different numbers from 0 to {len(dataset) - 1}, at least one, but "
+                f"{test} was given."
+            )
         rest = np.setdiff1d(everything, test)
         _refuse_divided(dataset, test, rest, groups)
         rows = {"test": test}
@@ -147,6 +172,23 @@ def warn_missing(partition: Partition, name: str) -> None:
             )
 
 
+def _refuse_shared_rows(dataset: Dataset, parts: Mapping[str, np.ndarray]) -> None:
+    owner = np.full(len(dataset), "", "U10")
+    for part, rows in parts.items():
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(dataset):
+            raise DataError(
+                f"Rows of {dataset.name} are numbers from 0 to {len(dataset) - 1}, but the {part} "
+                f"rows given go from {rows.min()} to {rows.max()}."
+            )
+        taken = rows[owner[rows] != ""]
+        if len(taken):
+            raise DataError(
+                f"{len(taken):,} rows of {dataset.name} (the first is {taken[0]}) are both "
+                f"{owner[taken[0]]} and {part} rows; each may be in one part."
+            )
+        owner[rows] = part
+
+
 def _published(dataset: Dataset) -> np.ndarray:
     rows = dataset.where(split="test") if "split" in dataset.columns else np.array([], int)
     if not len(rows):
@@ -181,11 +223,11 @@ def _set_apart(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows that stay, and those set apart."""
     exact = isinstance(amount, int)
-    wanted = amount if exact else round(amount * len(dataset))
     if not exact and not 0 <= amount < 1:
         raise DataError(f"A share of {part} data lies between 0 and 1, but {amount} was given.")
-    if exact and amount == 0 and part == "validation":
+    if amount == 0 and part == "validation":
         return rows, rows[:0]
+    wanted = amount if exact else max(round(amount * len(dataset)), math.ceil(amount))
     at_most(wanted, len(rows) - 1, part)
     labels = _joint_strata(dataset, rows, within)
     if groups is None:

@@ -22,15 +22,20 @@ class Examples:
     """
 
     def __init__(self, x: np.ndarray | Callable[[], np.ndarray], y: np.ndarray):
-        self._source = x
+        self._source = x if callable(x) else lambda: x
         self.y = y
-        if not callable(x) and len(x) != len(y):
-            raise DataError(f"There are {len(x):,} inputs and {len(y):,} targets; give one each.")
+        if not callable(x):
+            _ = self.x  # made already, so looked at now
 
     @cached_property
     def x(self) -> Shaped[np.ndarray, "n ..."]:
-        """The inputs."""
-        return self._source() if callable(self._source) else self._source
+        """The inputs, kept as long as these examples are."""
+        x = self._source()
+        if len(x) != len(self.y):
+            raise DataError(
+                f"There are {len(x):,} inputs and {len(self.y):,} targets; give one each."
+            )
+        return x
 
     def __len__(self) -> int:
         return len(self.y)
@@ -72,7 +77,8 @@ class Task:
 class Stream(Protocol):
     """Tasks in order of time. A stream of one's own needs no more than this.
 
-    It must give the same tasks each time it is iterated over.
+    It must give the same tasks each time it is iterated over. `LazyStream` makes one from a
+    function.
     """
 
     @property

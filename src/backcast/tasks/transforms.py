@@ -59,11 +59,13 @@ def positions(dataset: Dataset) -> int:
 
 def brighten(shift: float) -> Transform:
     """``x + shift``, kept within [0, 1]."""
+    _require_finite(shift, "A shift of brightness")
     return lambda x: np.clip(x + np.float32(shift), 0, 1)
 
 
 def rotate(degrees: float) -> Transform:
     """Turn images counter-clockwise about their middle, bilinearly; zeros come in from outside."""
+    _require_finite(degrees, "An angle in degrees")
 
     def transform(x: Images) -> Images:
         height, width = x.shape[1:3]
@@ -79,12 +81,14 @@ def rotate(degrees: float) -> Transform:
 
 def blur(sigma: float) -> Transform:
     """Convolve images with a Gaussian of this deviation in pixels; the borders are repeated."""
+    _require_finite(sigma, "A blur in pixels")
     if sigma < 0:
         raise DataError(f"A blur is a deviation in pixels, at least 0, but {sigma} was given.")
     radius = math.ceil(3 * sigma)
-    half = [_round(math.exp(-0.5 * (i / sigma) ** 2)) if sigma else 1.0 for i in range(radius + 1)]
-    total = half[0] + 2 * sum(half[1:])
-    kernel = [np.float32(_round(half[abs(i)] / total)) for i in range(-radius, radius + 1)]
+    tail = [_round(math.exp(-0.5 * (i / sigma) ** 2)) for i in range(1, radius + 1)]
+    tail = [_round(weight / (1 + 2 * sum(tail))) for weight in tail]
+    # The middle is what makes the sum one, so that no image becomes brighter.
+    kernel = [np.float32(w) for w in (*tail[::-1], 1 - 2 * sum(tail), *tail)]
 
     def along(x: Images, axis: int) -> Images:
         border = [(radius, radius) if a == axis else (0, 0) for a in range(x.ndim)]
@@ -109,12 +113,18 @@ def stain(strength: float) -> Transform:
     absorbance = np.array([[0.650, 0.704, 0.286], [0.072, 0.990, 0.105], [0.268, 0.570, 0.776]])
     absorbance /= np.sqrt((absorbance**2).sum(axis=1, keepdims=True))
     amounts = np.array([1 + strength, 1 - strength, 1.0])
-    mix = np.linalg.solve(absorbance, amounts[:, None] * absorbance)
+    mix = _round(np.linalg.solve(absorbance, amounts[:, None] * absorbance))
+    # Looked up, logarithms and exponentials are the same everywhere, and fast. Bytes fall on
+    # entries; all else is within 1/30 of a grey level of one.
+    density_of = _round(-np.log(np.maximum(np.arange(4081) / 4080, 1 / 255)))
+    light_of = _round(np.exp(-np.arange(65536) / 4096)).astype(np.float32)
 
     def transform(x: Images) -> Images:
-        density = -np.log(np.maximum(x.astype(np.float64), 1 / 255))
-        mixed = sum(density[..., c, None] * mix[c] for c in range(3))
-        return _round(np.clip(np.exp(-mixed), 0, 1)).astype(np.float32)
+        density = density_of[np.rint(np.clip(x, 0, 1) * np.float32(4080)).astype(np.int32)]
+        mixed = density[..., 0, None] * mix[0]
+        for channel in (1, 2):
+            mixed += density[..., channel, None] * mix[channel]
+        return light_of[np.clip(np.rint(mixed * 4096), 0, 65535).astype(np.int32)]
 
     return transform
 
@@ -127,6 +137,11 @@ def require_images(dataset: Dataset, colour: bool = False) -> None:
             f"{dataset.name} has inputs of shape {dataset.x.shape}; this stream needs images "
             f"{wanted}."
         )
+
+
+def _require_finite(value: float, what: str) -> None:
+    if not math.isfinite(value):
+        raise DataError(f"{what} is a finite number, but {value} was given.")
 
 
 def _is_colour(dataset: Dataset) -> bool:
