@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from backcast.linalg import DiagLowRank, compress
     from backcast.model import (
+        Batch,
         Bernoulli,
         Categorical,
         Custom,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "Belief",
     "Bernoulli",
     "Categorical",
