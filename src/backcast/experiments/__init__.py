@@ -5,10 +5,10 @@ folder.py    RunFolder: a run on disk, to be read; run_folders: all of them in a
 log.py       Score, Block: what a run measures, line by line
 """
 
-from backcast.experiments.fields import SpecError
+from backcast.experiments.errors import BusyError, SpecError, StorageError
 from backcast.experiments.folder import Facts, RunFolder, run_folders
-from backcast.experiments.lock import BusyError
 from backcast.experiments.log import Block, Score
+from backcast.experiments.run import run
 from backcast.experiments.spec import Spec, built_in
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "Score",
     "Spec",
     "SpecError",
+    "StorageError",
     "built_in",
+    "run",
     "run_folders",
 ]

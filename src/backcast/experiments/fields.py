@@ -3,15 +3,12 @@
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, final, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-
-@final
-class SpecError(ValueError):
-    """A spec that cannot be run. Its text is for the user: what was given, what is allowed."""
+from backcast.experiments.errors import SpecError
 
 
 class Table(BaseModel):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from backcast.experiments import lock, log
-from backcast.experiments.fields import SpecError
+from backcast.experiments.errors import SpecError
 from backcast.experiments.log import Block, Score
 from backcast.experiments.spec import Spec
 
@@ -33,6 +33,7 @@ class Facts:
         tasks: the names of the tasks.
         times: when they are.
         learned: the positions of those that are learned.
+        examples: how many training examples each has.
         input_shape: the shape of one input.
         classes: the names of the classes.
     """
@@ -40,6 +41,7 @@ class Facts:
     tasks: tuple[str, ...]
     times: tuple[float, ...]
     learned: tuple[int, ...]
+    examples: tuple[int, ...]
     input_shape: tuple[int, ...]
     classes: tuple[str, ...]
 
@@ -91,14 +93,24 @@ class RunFolder:
         return "running" if lock.is_held(self.path) else "stopped"
 
     @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do: what diverged once would diverge again."""
+        return self.state in ("done", "diverged")
+
+    @property
     def facts(self) -> Facts:
         """What is known of the stream."""
         return Facts.from_plain(self._record(FACTS))
 
     @property
     def environment(self) -> dict[str, Any]:
-        """By what it was done: versions, commit, and the size of the machine."""
-        return self._record(ENVIRONMENT)
+        """By what it was done last: versions, commit, and the size of the machine."""
+        return self.environments[-1]
+
+    @property
+    def environments(self) -> list[dict[str, Any]]:
+        """The same, in order, if it was stopped and went on under others."""
+        return self._record(ENVIRONMENT)["sessions"]
 
     @property
     def blocks(self) -> list[Block]:

@@ -6,7 +6,8 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import final
+
+from backcast.experiments.errors import BusyError
 
 try:
     import fcntl
@@ -14,11 +15,6 @@ except ImportError:  # Windows
     fcntl = None
 
 NAME = "lock"
-
-
-@final
-class BusyError(RuntimeError):
-    """Another process is working in the folder."""
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """By which method the tasks are learned."""
 
-from typing import Annotated, Literal, Self, final
+from typing import Annotated, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ class FineTuning(Table):
     """Plain fine-tuning: every task is learned without regard to those before it."""
 
     kind: Literal["none"] = "none"
+    smooths: ClassVar[bool] = False
 
 
 @final
@@ -19,6 +20,7 @@ class Joint(Table):
     """All tasks are learned at once, from all of their data: the upper bound."""
 
     kind: Literal["joint"] = "joint"
+    smooths: ClassVar[bool] = False
 
 
 @final
@@ -76,6 +78,7 @@ class LowRank(Table):
     """
 
     kind: Literal["low-rank"] = "low-rank"
+    smooths: ClassVar[bool] = True
     rank: Whole = 10
     strength: NonNegative = 1.0
     prior: Positive = 1.0

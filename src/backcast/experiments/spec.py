@@ -12,7 +12,8 @@ from pydantic import AfterValidator
 
 from backcast.experiments import toml
 from backcast.experiments.data_spec import DataSpec
-from backcast.experiments.fields import SpecError, Table, Whole, suggestion
+from backcast.experiments.errors import SpecError
+from backcast.experiments.fields import Table, Whole, suggestion
 from backcast.experiments.method_spec import MethodSpec
 from backcast.experiments.network_spec import NetworkSpec, TrainingSpec
 from backcast.experiments.stream_spec import StreamSpec

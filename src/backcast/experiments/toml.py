@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from backcast.experiments.fields import SpecError
+from backcast.experiments.errors import SpecError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
