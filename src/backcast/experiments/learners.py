@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from backcast.experiments.method_spec import FineTuning, Joint, LowRank
+from backcast.experiments.method_spec import DriftSpec, FineTuning, Joint, LowRank
 from backcast.experiments.network_spec import AdamSpec, TrainingSpec
 from backcast.experiments.spec import Spec
 from backcast.inference import Belief, Noise, Relative
@@ -105,9 +105,8 @@ def _remembering(method: FineTuning | Joint | LowRank, network: Any) -> dict[str
 def _noise(method: LowRank) -> Noise | float:
     if not isinstance(method.noise, tuple):
         return method.noise
-    return Noise(
-        {
-            level.weights: level.variance if level.relative is None else Relative(level.relative)
-            for level in method.noise
-        }
-    )
+    return Noise({level.weights: _level(level) for level in method.noise})
+
+
+def _level(drift: DriftSpec) -> float | Relative:
+    return Relative(drift.relative) if drift.relative is not None else drift.variance or 0.0
