@@ -34,13 +34,9 @@ class SweepSpec(Table):
         Raises:
             SpecError: one of them is no spec.
         """
-        values = lists(self.grid, "sweep.grid")
-        varied = [
-            base.changed(case).changed(point)
-            for case in self.cases or ({},)
-            for point in points(values)
-        ]
-        return seeded(varied, self.seeds)
+        grid = list(points(lists(self.grid, "sweep.grid")))
+        changes = [(case, point) for case in self.cases or ({},) for point in grid]
+        return seeded([_varied(base, *change) for change in changes], self.seeds)
 
 
 def seeded(specs: Iterable[Spec], seeds: int | tuple[int, ...] | None) -> list[Spec]:
@@ -80,3 +76,10 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         inner = flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else None
         found.update({f"{prefix}{name}": value} if inner is None else inner)
     return found
+
+
+def _varied(base: Spec, case: dict[str, Any], point: dict[str, Any]) -> Spec:
+    try:
+        return base.changed(case).changed(point)
+    except SpecError as error:
+        raise SpecError(f"The variation {case | point} is no spec. {error}") from None

@@ -18,7 +18,7 @@ def assemble(
     names: Sequence[str],
     partitions: Sequence[Partition],
     transforms: Sequence[Transform],
-    times: Sequence[float],
+    times: Sequence[int | float],
 ) -> LazyStream:
     """A stream whose task ``t`` has these rows, transformed so, at that time."""
     for name, partition in zip(names, partitions, strict=True):

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Integer, Shaped
 from backcast.data import DataError, Dataset
 from backcast.tasks import chance
 
-Rows = Integer[np.ndarray, " m"]
+Rows = Integer[np.ndarray, " _"]
 
 
 @final
@@ -237,21 +237,33 @@ def _set_apart(
         dataset.column(groups)[rows], return_inverse=True, return_counts=True
     )
     order = _spread_groups(member, sizes, labels, seed, part)
-    total = np.cumsum(sizes[order])
-    count = int(np.searchsorted(total, wanted)) + 1
-    if not exact and count > 1 and total[count - 1] - wanted > wanted - total[count - 2]:
-        count -= 1
-    if count >= len(values):
+    picked = _enough(sizes, order, wanted) if exact else _nearest(sizes, order, wanted)
+    if len(picked) == len(values):
         raise DataError(
             f"{dataset.name}: {wanted:,} {part} examples in whole groups of '{groups}' would take "
             f"all {len(values)} that are left; ask for less."
         )
-    chosen = np.isin(member, order[:count])
+    chosen = np.isin(member, picked)
     taken = rows[chosen]
     if exact:
         strat = None if labels is None else labels[chosen]
         taken = np.sort(chance.spread(taken, strat, seed, "surplus", part)[:wanted])
     return rows[~chosen], taken
+
+
+def _enough(sizes: np.ndarray, order: np.ndarray, wanted: int) -> np.ndarray:
+    """The first groups that hold so many rows."""
+    return order[: int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1]
+
+
+def _nearest(sizes: np.ndarray, order: np.ndarray, wanted: int) -> np.ndarray:
+    """Groups, each of which brings their rows nearer to so many; the smallest if none does."""
+    picked, total = [], 0
+    for group in order:
+        if total + sizes[group] / 2 < wanted:
+            picked.append(group)
+            total += sizes[group]
+    return np.array(picked or [sizes.argmin()])
 
 
 def _joint_strata(dataset: Dataset, rows: np.ndarray, within: str | None) -> np.ndarray | None:

@@ -114,8 +114,8 @@ def stain(strength: float) -> Transform:
     absorbance /= np.sqrt((absorbance**2).sum(axis=1, keepdims=True))
     amounts = np.array([1 + strength, 1 - strength, 1.0])
     mix = _round(np.linalg.solve(absorbance, amounts[:, None] * absorbance))
-    # Looked up, logarithms and exponentials are the same everywhere, and fast. Bytes fall on
-    # entries; all else is within 1/30 of a grey level of one.
+    # Looked up, logarithms and exponentials are the same on every machine. Bytes fall on entries;
+    # all else comes out within a grey level.
     density_of = _round(-np.log(np.maximum(np.arange(4081) / 4080, 1 / 255)))
     light_of = _round(np.exp(-np.arange(65536) / 4096)).astype(np.float32)
 

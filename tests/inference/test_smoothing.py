@@ -1,0 +1,185 @@
+"""The filter and smoother against dense ones in covariance form, and against themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from inference.linear import Story, error, step_without_data
+from linalg.precisions import SPACES, flatten
+
+from backcast.inference import Belief, Step, between, smooth, smooth_backwards
+from backcast.linalg import DiagLowRank
+
+TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
+DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.float64)]
+either = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+
+
+@either
+@pytest.mark.parametrize("length", [1, 2, 20])
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
+def test_every_belief_is_that_of_the_dense_filter_and_smoother(space, length, dtype):
+    story = Story.drawn(np.random.default_rng(length), space, length)
+    steps = story.steps(dtype)
+    predicted, filtered = story.dense()
+    for step, before, after in zip(steps, predicted, filtered, strict=True):
+        assert error(step.predicted, before) <= TOLERANCE[dtype]
+        assert error(step.filtered, after) <= TOLERANCE[dtype]
+    smoothed = smooth(steps)
+    for belief, truth in zip(smoothed, oracles.rts_smoother(predicted, filtered), strict=True):
+        assert error(belief, truth) <= TOLERANCE[dtype]
+
+
+@pytest.mark.float64
+def test_both_dense_smoothers_agree():
+    story = Story.drawn(np.random.default_rng(0), SPACES["flat"], 5)
+    predicted, filtered = story.dense()
+    joseph = oracles.joseph_smoother(predicted, filtered, story.qs)
+    for one, other in zip(oracles.rts_smoother(predicted, filtered), joseph, strict=True):
+        np.testing.assert_allclose(one.mean, other.mean, atol=1e-12)
+        np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-12)
+
+
+@either
+@pytest.mark.parametrize("noise", [0.0, 1e12])
+def test_smoothing_has_both_limits(noise, dtype):
+    """Without drift every task's belief is the last; with boundless drift, its own."""
+    story = Story.drawn(np.random.default_rng(1), SPACES["nested"], 4)
+    D = len(story.prior.mean)
+    story = Story(story.space, story.prior, story.tasks, [np.full(D, noise)] * 4)
+    steps = story.steps(dtype)
+    for belief, step in zip(smooth(steps), steps, strict=True):
+        expected = steps[-1].filtered if noise == 0 else step.filtered
+        np.testing.assert_allclose(flatten(belief.mean), flatten(expected.mean), atol=1e-4)
+        np.testing.assert_allclose(
+            belief.precision.as_dense(), expected.precision.as_dense(), atol=1e-4
+        )
+
+
+@either
+def test_filtering_weights_that_stand_still_gives_the_posterior_of_all_data(dtype):
+    story = Story.drawn(np.random.default_rng(2), SPACES["flat"], 20, noise=0.0)
+    truth = oracles.batch_posterior(story.prior, story.tasks)
+    assert error(story.steps(dtype)[-1].filtered, truth) <= TOLERANCE[dtype]
+
+
+@either
+@pytest.mark.parametrize("index", [0, 2, 3])
+def test_between_is_what_a_task_without_data_would_get(index, dtype):
+    steps = Story.drawn(np.random.default_rng(3), SPACES["nested"], 5).steps(dtype)
+    later, fraction = steps[index + 1], 0.3
+    scaled = lambda part: jax.tree.map(lambda q: q * part, later.q)  # noqa: E731
+    empty = step_without_data(steps[index].filtered, scaled(fraction), dtype)
+    onwards = Step(later.predicted, later.filtered, later.curvature, scaled(1 - fraction))
+    inserted = [*steps[: index + 1], empty, onwards, *steps[index + 2 :]]
+    expected = smooth(inserted)[index + 1]
+    got = between(steps, index, fraction)
+    np.testing.assert_allclose(
+        flatten(got.mean), flatten(expected.mean), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+    )
+    np.testing.assert_allclose(
+        got.precision.as_dense(),
+        expected.precision.as_dense(),
+        rtol=TOLERANCE[dtype],
+        atol=TOLERANCE[dtype],
+    )
+
+
+@either
+@pytest.mark.parametrize(("fraction", "neighbour"), [(0, 1), (1, 2)])
+def test_between_meets_its_neighbours(fraction, neighbour, dtype):
+    steps = Story.drawn(np.random.default_rng(4), SPACES["flat"], 4).steps(dtype)
+    predicted_free = between(steps, 1, fraction)
+    expected = smooth(steps)[neighbour]
+    np.testing.assert_allclose(
+        flatten(predicted_free.mean), flatten(expected.mean), rtol=1e-4, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        predicted_free.precision.as_dense(),
+        expected.precision.as_dense(),
+        rtol=TOLERANCE[dtype],
+        atol=10 * TOLERANCE[dtype],
+    )
+
+
+@pytest.mark.float64
+def test_a_limited_message_errs_less_the_more_rows_it_has_and_keeps_the_means():
+    story = Story.drawn(np.random.default_rng(5), {"w": (30,)}, 6)
+    steps = story.steps(np.float64)
+    exact = smooth(steps)
+    errors = []
+    for rank in (0, 3, 6, 9, 15):
+        limited = smooth(steps, rank=rank)
+        for one, other in zip(limited, exact, strict=True):
+            np.testing.assert_allclose(flatten(one.mean), flatten(other.mean), atol=1e-9)
+        off = np.asarray(limited[0].precision.as_dense() - exact[0].precision.as_dense())
+        errors.append(np.linalg.norm(off, 2))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] <= 1e-9 < errors[-2]
+
+
+def test_smoothing_backwards_looks_at_two_steps_at_a_time():
+    steps = Story.drawn(np.random.default_rng(6), SPACES["flat"], 4).steps(np.float32)
+    asked = []
+
+    def reading():
+        for index in reversed(range(4)):
+            asked.append(index)
+            yield steps[index]
+
+    backwards = smooth_backwards(reading())
+    next(backwards)
+    assert asked == [3]
+    next(backwards)
+    assert asked == [3, 2]
+    first = list(backwards)[-1].belief
+    np.testing.assert_array_equal(flatten(first.mean), flatten(smooth(steps)[0].mean))
+
+
+def test_other_numbers_compile_nothing_again(compilations):
+    smooth(Story.drawn(np.random.default_rng(7), SPACES["nested"], 4).steps(np.float32, 3), 3)
+    before = compilations()
+    for seed in (8, 9):
+        steps = Story.drawn(np.random.default_rng(seed), SPACES["nested"], 4).steps(np.float32, 3)
+        smooth(steps, 3)
+    assert compilations() == before
+
+
+@pytest.mark.parametrize("index", [-1, 3, 7])
+def test_between_wants_two_neighbours(index):
+    steps = Story.drawn(np.random.default_rng(10), SPACES["flat"], 4).steps(np.float32)
+    with pytest.raises(ValueError, match="index goes from 0 to 2"):
+        between(steps, index, 0.5)
+    with pytest.raises(ValueError, match="two tasks at least, but 1 were filtered"):
+        between(steps[:1], 0, 0.5)
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, np.nan])
+def test_between_wants_a_fraction(fraction):
+    steps = Story.drawn(np.random.default_rng(10), SPACES["flat"], 2).steps(np.float32)
+    with pytest.raises(ValueError, match="from 0 .* to 1, but is"):
+        between(steps, 0, fraction)
+
+
+def test_steps_of_different_networks_are_refused():
+    rng = np.random.default_rng(11)
+    flat = Story.drawn(rng, SPACES["flat"], 1).steps(np.float32)
+    nested = Story.drawn(rng, SPACES["nested"], 1).steps(np.float32)
+    with pytest.raises(ValueError, match="A step of the filter .*lacks"):
+        smooth([*flat, *nested])
+
+
+def test_a_broken_step_is_an_error_and_not_a_broken_model():
+    steps = Story.drawn(np.random.default_rng(12), SPACES["flat"], 2).steps(np.float32)
+    mean = jax.tree.map(lambda x: x.at[..., 0].set(jnp.nan), steps[0].filtered.mean)
+    precision: DiagLowRank = steps[0].filtered.precision
+    broken = Step(steps[0].predicted, Belief(mean, precision), steps[0].curvature, steps[0].q)
+    with pytest.raises(
+        ValueError, match=r"smoothed belief must be finite, but nan .* 'belief/mean"
+    ):
+        smooth([broken, steps[1]])
+
+
+def test_nothing_smooths_to_nothing():
+    assert smooth([]) == []
