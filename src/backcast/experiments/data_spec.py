@@ -8,7 +8,7 @@ from pydantic import Field
 
 from backcast import data
 from backcast.data import Dataset
-from backcast.experiments.fields import Amount, Count, Positive, Table, Text, known_kind
+from backcast.experiments.fields import Amount, Count, Positive, Table, Text, Whole, known_kind
 from backcast.tasks import Partition, holdout
 
 
@@ -36,6 +36,8 @@ class DataSource(Table):
         groups: a column (patient, slide) whose values are never divided.
         within: a column (centre, year) whose values all parts have in proportion.
         limit: fewer examples, for quick runs.
+        seed: what the division depends on; the run's seed if absent. Where settings are chosen over
+            several seeds, all must divide alike, or one would choose by what another reports on.
     """
 
     validation: Amount = 0.1
@@ -43,13 +45,15 @@ class DataSource(Table):
     groups: Text | None = None
     within: Text | None = None
     limit: Limit | None = None
+    seed: Whole | None = None
 
     @abstractmethod
     def dataset(self, root: Path | None) -> Dataset:
         """The whole set, found below the folder of all data."""
 
     def partition(self, root: Path | None, seed: int) -> Partition:
-        """The set, divided at random by the seed."""
+        """The set, divided at random by the seed, or by that of the spec's own."""
+        seed = seed if self.seed is None else self.seed
         parts = holdout(
             self.dataset(root), self.validation, self.test, self.groups, self.within, seed
         )
