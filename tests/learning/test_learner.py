@@ -189,14 +189,6 @@ def test_class_weights_and_trainable_patterns_are_saved(network, drifting, tmp_p
     same(loaded.belief, learner.belief)
 
 
-def test_a_prior_may_be_any_belief(network, drifting):
-    _, params = network
-    around = Belief.prior(params, 1e9, rank=4)
-    learner = learner_of(network, prior=around)
-    learner.observe(*drifting[0])
-    np.testing.assert_allclose(flat(learner.belief.mean), flat(params), atol=1e-4)
-
-
 def test_no_data_of_a_task_is_kept(network, drifting):
     learner = learner_of(network)
     x, y = (array.copy() for array in drifting[0])
@@ -258,7 +250,7 @@ def test_an_error_leaves_the_learner_as_it_was(network, drifting, tmp_path):
     ],
 )
 def test_bad_data_is_refused(network, drifting, change, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         learner_of(network).observe(*change(*drifting[0]))
 
 

@@ -69,12 +69,14 @@ class Fitted(eqx.Module):
         weights: the parameters at the mode, the network's state, and the optimiser's.
         likelihood: the likelihood, with what it learned itself.
         losses: the mean loss of every epoch, without the penalty.
+        held_out: the mean loss on the validation data after every epoch, if there are any.
         epoch: the epoch that the weights are from, counted from 1.
     """
 
     weights: Weights
     likelihood: Likelihood
     losses: list[float]
+    held_out: list[float]
     epoch: int
 
 
@@ -129,8 +131,8 @@ def fit(
     optimizer = optax.with_extra_args_support(optimizer)
     weights, data = _start(problem, optimizer), _resident(problem.examples, training)
     likelihood = problem.likelihood
-    best = Fitted(weights, likelihood, [], 0)
-    lowest, losses = math.inf, []
+    best = Fitted(weights, likelihood, [], [], 0)
+    losses, held_out = [], []
     for epoch in range(training.epochs):
         step_key, shuffle_key = jax.random.split(jax.random.fold_in(key, epoch))
         run = Run(_objective(problem, likelihood), optimizer, step_key)
@@ -139,21 +141,26 @@ def fit(
         model = problem.model.with_params(weights.params, weights.state)
         if isinstance(likelihood, GaussianLearnedNoise):
             likelihood = _relearned(likelihood, model, problem.examples)
-        if training.patience is None or problem.validation is None:
-            best = Fitted(weights, likelihood, losses, epoch + 1)
-            continue
-        loss = evaluate(model, likelihood, problem.validation.batches()).loss
-        if not math.isfinite(loss):
-            raise DivergedError(
-                f"Training diverged: the validation loss is not finite after epoch {epoch + 1}. "
-                "Lower the learning rate or the strength."
-            )
-        if loss < lowest:
-            lowest = loss
-            best = Fitted(jax.tree.map(jnp.copy, weights), likelihood, losses, epoch + 1)
+        if problem.validation is not None:
+            held_out.append(_validated(model, likelihood, problem.validation, epoch))
+        if training.patience is None:
+            best = Fitted(weights, likelihood, losses, held_out, epoch + 1)
+        elif held_out[-1] < min(held_out[:-1], default=math.inf):
+            kept = jax.tree.map(jnp.copy, weights)
+            best = Fitted(kept, likelihood, losses, held_out, epoch + 1)
         elif epoch + 1 - best.epoch >= training.patience:
             break
     return best
+
+
+def _validated(model: Model, likelihood: Likelihood, examples: Examples, epoch: int) -> float:
+    loss = evaluate(model, likelihood, examples.batches()).loss
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"Training diverged: the validation loss is not finite after epoch {epoch + 1}. "
+            "Lower the learning rate or the strength."
+        )
+    return loss
 
 
 def _start(problem: Problem, optimizer: optax.GradientTransformationExtraArgs) -> Weights:
@@ -218,9 +225,8 @@ def _refuse_divergence(tally: Tally, epoch: int) -> None:
 
 
 def _relearned(likelihood: Likelihood, model: Model, examples: Examples) -> Likelihood:
-    batches = list(examples.batches())
-    found = jnp.concatenate([outputs(model, batch.x, examples.batch_size) for batch in batches])
-    y, weights = jax.tree.map(
-        lambda *leaves: jnp.concatenate(leaves), *[(batch.y, batch.weights) for batch in batches]
-    )
-    return likelihood.fitted(found, y, weights)
+    parts = [
+        (outputs(model, batch.x, examples.batch_size), batch.y, batch.weights)
+        for batch in examples.batches()
+    ]
+    return likelihood.fitted(*jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts))

@@ -9,26 +9,19 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from backcast.inference import Belief, Noise, between, predict, update
 from backcast.learning import saving
 from backcast.learning.examples import ArrayExamples, Examples, Leading, as_examples
 from backcast.learning.fit import Fitted, Problem, Training, fit
 from backcast.learning.progress import Progress, Silent, watched
-from backcast.learning.saving import Contents
+from backcast.learning.saving import Contents, Written
 from backcast.learning.settings import CurvatureSettings, Scale, Settings
 from backcast.learning.task_model import SmoothedModels, TaskModel, interpolated
-from backcast.learning.trajectory import Record, Shape, Stored, Trajectory
+from backcast.learning.trajectory import Record, Trajectory
 from backcast.linalg import Remainder
-from backcast.model import (
-    Batch,
-    Bernoulli,
-    Categorical,
-    Likelihood,
-    Model,
-    as_model,
-)
+from backcast.model import Bernoulli, Categorical, Likelihood, as_model
 from backcast.model.curvature import ggn
 from backcast.model.door import check_batch
 
@@ -120,13 +113,12 @@ class Learner:
                 "another directory."
             )
         contents = Contents(
-            settings, noise, likelihood, Trajectory(prior), [], optimizer is not None
+            model, settings, noise, likelihood, Trajectory(prior), [], optimizer is not None
         )
-        self._set_up(model, contents, optimizer, directory, progress)
+        self._set_up(contents, optimizer, directory, progress)
 
     def _set_up(
         self,
-        model: Model,
         contents: Contents,
         optimizer: optax.GradientTransformation | None,
         directory: str | Path | None,
@@ -136,12 +128,14 @@ class Learner:
         self.noise = contents.noise
         self.likelihood = contents.likelihood
         self.trajectory = contents.trajectory
-        self._model = model
-        self._optimizer = optimizer
-        self._own_optimizer = contents.own_optimizer
+        self._model = contents.model
+        # One for all tasks: a training step is compiled for the optimiser it is given.
+        default = None if contents.own_optimizer else optax.adam(1e-3)
+        self._optimizer = default if optimizer is None else optimizer
+        self._own_optimizer = contents.own_optimizer or optimizer is not None
         self._carried = contents.optimizer_leaves
         self._directory = None if directory is None else Path(directory)
-        self._written: dict[Path, list[Stored]] = {}
+        self._written: dict[Path, Written] = {}
         self._progress = progress
         self._current: Record | None = self.trajectory[-1] if len(self.trajectory) else None
 
@@ -160,17 +154,17 @@ class Learner:
 
         Args:
             folder: where `save` put it.
-            network: the network it was saved from; only its structure counts.
+            network: the network it was saved from; its structure counts, not its arrays.
             likelihood: the likelihood, if it was a `Custom` one.
             optimizer: the optimiser, if it was one of your own and you want to observe more tasks.
             save: whether to go on saving to this folder after every task.
             progress: whether to show a progress bar.
         """
         folder = Path(folder)
-        model, contents = saving.load(folder, network, likelihood)
+        contents, written = saving.load(folder, network, likelihood)
         learner = cls.__new__(cls)
-        learner._set_up(model, contents, optimizer, folder if save else None, progress)
-        learner._written[folder] = [e for e in contents.trajectory.entries if isinstance(e, Stored)]
+        learner._set_up(contents, optimizer, folder if save else None, progress)
+        learner._written[folder] = written
         return learner
 
     def save(self, folder: str | Path) -> None:
@@ -181,6 +175,7 @@ class Learner:
         """
         folder = Path(folder)
         contents = Contents(
+            self._model,
             self.settings,
             self.noise,
             self.likelihood,
@@ -188,8 +183,7 @@ class Learner:
             jax.tree.leaves(self._carried),
             self._own_optimizer,
         )
-        shape = Shape(self._model.params, self._model.state, self.likelihood)
-        self._written[folder] = saving.save(folder, contents, shape, self._written.get(folder, []))
+        self._written[folder] = saving.save(folder, contents, self._written.get(folder))
 
     @property
     def belief(self) -> Belief:
@@ -222,7 +216,8 @@ class Learner:
                 ``y``, an iterable of batches ``(x, y)`` or ``(x, y, weights)``.
             y: targets.
             weights: weights or masks of the examples, or of their tokens.
-            validation: ``(x, y)`` or a stream like ``x``, to stop early by; never trained on.
+            validation: ``(x, y)`` or a stream like ``x``, never trained on: its loss is reported
+                after every epoch, and with ``patience`` training stops by it.
             time: when the task was; one unit after the last one if None. Weights drift in
                 proportion to the time between tasks.
             name: what to call the task.
@@ -284,8 +279,9 @@ class Learner:
             index: the earlier task, counted from 0.
             fraction: how far the time is towards the later one, from 0 to 1.
         """
-        steps = [self.trajectory.step(i) for i in range(len(self.trajectory))]
-        belief = between(steps, index, fraction, self.settings.rank, self.settings.remainder)
+        belief = between(
+            self.trajectory.steps(), index, fraction, self.settings.rank, self.settings.remainder
+        )
         earlier, later = self.trajectory[index], self.trajectory[index + 1]
         state = interpolated(earlier.state, later.state, fraction)
         likelihood = interpolated(earlier.likelihood, later.likelihood, fraction)
@@ -331,6 +327,7 @@ class Learner:
             "epochs": len(fitted.losses),
             "best_epoch": fitted.epoch,
             "losses": fitted.losses,
+            "validation_losses": fitted.held_out,
             "retained": updated.spectrum.retained.tolist(),
             "deflated": updated.spectrum.deflated.tolist(),
             "residuals": curvature.residuals.tolist(),
@@ -354,7 +351,7 @@ class Learner:
             self.trajectory.entries.pop()
             self._current, self._carried = before
             raise
-        self.trajectory.entries[:] = self._written[self._directory]
+        self.trajectory.entries[:] = self._written[self._directory].tasks
 
     def _elapsed(self, time: float | None) -> tuple[float, float]:
         if self._current is None:
@@ -382,14 +379,12 @@ class Learner:
         )
 
     def _usable_optimizer(self) -> optax.GradientTransformation:
-        if self._optimizer is not None:
-            return self._optimizer
-        if self._own_optimizer:
+        if self._optimizer is None:
             raise ValueError(
                 "This learner was saved with an optimiser of your own, which a file cannot hold. "
                 "Give it again: Learner.load(folder, network, optimizer=...)."
             )
-        return optax.adam(1e-3)
+        return self._optimizer
 
     def _restored_state(self, optimizer: optax.GradientTransformation) -> PyTree:
         leaves = jax.tree.leaves(self._carried)
@@ -418,10 +413,10 @@ class Learner:
             raise ValueError("No task has been observed yet; call observe(x, y) first.")
 
 
-def _chosen(examples: Examples, settings: CurvatureSettings, key) -> list[Batch] | Leading:
+def _chosen(examples: Examples, settings: CurvatureSettings, key: Key[Array, ""]) -> Leading:
     count = examples.count if settings.examples is None else settings.examples
     if isinstance(examples, ArrayExamples):
-        return list(examples.sample(count, settings.batch_size, key).batches())
+        examples = examples.sample(count, settings.batch_size, key)
     return Leading(examples, min(count, examples.count))
 
 

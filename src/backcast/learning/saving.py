@@ -1,7 +1,9 @@
 """A learner's folder: one file of arrays per task, and a record that says which files count.
 
-Files are never changed once written. The record is replaced last and in one go, so the folder
-always holds a whole learner: the one before a save, or the one after.
+What never changes, such as the prior and the parameters that are not learned, has a file of its
+own, so that a save writes one task and little more. Files are never changed once written. The
+record is replaced last and in one go, so the folder always holds a whole learner: the one before a
+save, or the one after.
 """
 
 from dataclasses import dataclass
@@ -9,9 +11,10 @@ from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 import backcast.model
 from backcast.inference import Belief, Noise, Relative
@@ -39,6 +42,7 @@ class Contents:
     """All of a learner that goes to disk and comes back.
 
     Attributes:
+        model: its network, as it was given to the learner.
         settings: its settings.
         noise: its process noise.
         likelihood: its likelihood, as it was given.
@@ -47,6 +51,7 @@ class Contents:
         own_optimizer: whether the optimiser was the user's own, which cannot be saved.
     """
 
+    model: Model
     settings: Settings
     noise: Noise
     likelihood: Likelihood
@@ -55,38 +60,48 @@ class Contents:
     own_optimizer: bool
 
 
-def save(folder: Path, contents: Contents, shape: Shape, written: list[Stored]) -> list[Stored]:
+@final
+@dataclass(frozen=True)
+class Written:
+    """What a folder holds already.
+
+    Attributes:
+        base: the file of what never changes, and the SHA-256 of its bytes.
+        tasks: the records.
+    """
+
+    base: tuple[Path, str]
+    tasks: list[Stored]
+
+
+def save(folder: Path, contents: Contents, written: Written | None) -> Written:
     """Write a learner to a folder.
 
     Args:
         folder: where; made if need be.
         contents: what.
-        shape: what the records look like.
-        written: the records that are in this folder already; they are not written again.
+        written: what this learner has put into this folder already; it is not written again.
 
     Returns:
-        The records that are in the folder now.
+        What the folder holds now.
     """
+    shape = Shape(contents.model.params, contents.model.state, contents.likelihood)
+    before = [] if written is None else written.tasks
     stored = []
     for index, entry in enumerate(contents.trajectory.entries):
         if isinstance(entry, Stored) and entry.path.parent == folder:
             stored.append(entry)
-        elif index < len(written) and written[index].path.exists():
-            stored.append(written[index])
+        elif index < len(before) and before[index].path.exists():
+            stored.append(before[index])
         else:
             record = entry.read() if isinstance(entry, Stored) else entry
             stored.append(Stored.write(record, folder, index, shape))
     levels, noise_arrays = _noise_as_plain(contents.noise)
-    prior = contents.trajectory.prior
-    base = {
-        **named("mean", prior.mean),
-        **named("diag", prior.precision.diag),
-        **named("factor", prior.precision.factor),
-        **named("likelihood", contents.likelihood),
-        **named("optimizer", contents.optimizer_leaves),
-        **named("noise", noise_arrays),
-    }
-    path, digest = save_arrays(folder, "base", base)
+    if written is not None and written.base[0].exists():
+        base = written.base
+    else:
+        base = save_arrays(folder, "base", _constants(contents, noise_arrays))
+    optimizer = save_arrays(folder, "optimizer", named("leaf", contents.optimizer_leaves))
     record = {
         "format": FORMAT,
         "backcast": backcast.__version__,
@@ -94,24 +109,24 @@ def save(folder: Path, contents: Contents, shape: Shape, written: list[Stored]) 
         "noise": levels,
         "likelihood": type(contents.likelihood).__name__,
         "own_optimizer": contents.own_optimizer,
-        "base": {"file": path.name, "sha256": digest},
+        "base": _reference(base),
+        "optimizer": _reference(optimizer),
         "tasks": [
             {
                 "name": entry.name,
                 "time": entry.time,
-                "file": entry.path.name,
-                "sha256": entry.digest,
+                **_reference((entry.path, entry.digest)),
                 "report": entry.report,
             }
             for entry in stored
         ],
     }
     save_record(folder / RECORD, record)
-    _remove_stale(folder, {path, *(entry.path for entry in stored)})
-    return stored
+    _remove_stale(folder, {base[0], optimizer[0], *(entry.path for entry in stored)})
+    return Written(base, stored)
 
 
-def load(folder: Path, network: Any, likelihood: Likelihood | None) -> tuple[Model, Contents]:
+def load(folder: Path, network: Any, likelihood: Likelihood | None) -> tuple[Contents, Written]:
     """Read a learner, for the network it was saved from.
 
     Args:
@@ -131,13 +146,35 @@ def load(folder: Path, network: Any, likelihood: Likelihood | None) -> tuple[Mod
         raise LoadError(f"{folder / RECORD} lacks what a learner needs: {error!r}.") from error
 
 
+def _constants(contents: Contents, noise: list[Array]) -> dict[str, np.ndarray]:
+    """What stays the same from task to task, by name."""
+    prior, model = contents.trajectory.prior, contents.model
+    return {
+        **named("mean", prior.mean),
+        **named("diag", prior.precision.diag),
+        **named("factor", prior.precision.factor),
+        **named("params", model.params),
+        **named("state", model.state),
+        **named("frozen", _numbers(model.frozen)),
+        **named("likelihood", contents.likelihood),
+        **named("noise", noise),
+    }
+
+
 def _assembled(
     folder: Path, record: dict[str, Any], network: Any, likelihood: Likelihood | None
-) -> tuple[Model, Contents]:
+) -> tuple[Contents, Written]:
     settings = Settings.from_plain(record["settings"])
     model = backcast.model.as_model(network, settings.trainable)
-    path = _inside(folder, record["base"]["file"])
-    arrays = load_arrays(path, record["base"]["sha256"])
+    path, digest = _referred(folder, record["base"])
+    arrays = load_arrays(path, digest)
+    leaves = load_arrays(*_referred(folder, record["optimizer"]))
+    model = Model(
+        restored("params", model.params, arrays, path),
+        restored("state", model.state, arrays, path),
+        eqx.combine(restored("frozen", _numbers(model.frozen), arrays, path), model.frozen),
+        model.adapter,
+    )
     likelihood = _likelihood(record["likelihood"], likelihood, arrays, path)
     diag = restored("diag", model.params, arrays, path)
     prior = Belief(
@@ -147,8 +184,7 @@ def _assembled(
     shape = Shape(model.params, model.state, likelihood)
     tasks = [
         Stored(
-            _inside(folder, task["file"]),
-            task["sha256"],
+            *_referred(folder, task),
             task["name"],
             task["time"],
             task["report"],
@@ -156,14 +192,29 @@ def _assembled(
         )
         for task in record["tasks"]
     ]
-    return model, Contents(
+    contents = Contents(
+        model,
         settings,
         _noise_from_plain(record["noise"], arrays),
         likelihood,
         Trajectory(prior, tasks),
-        _series("optimizer", arrays),
+        _series("leaf", leaves),
         record["own_optimizer"],
     )
+    return contents, Written((path, digest), tasks)
+
+
+def _numbers(frozen: dict[str, PyTree]) -> dict[str, PyTree]:
+    """The arrays without the keys of random streams, which start anew in every pass."""
+    return eqx.filter(frozen, lambda x: not jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def _reference(file: tuple[Path, str]) -> dict[str, str]:
+    return {"file": file[0].name, "sha256": file[1]}
+
+
+def _referred(folder: Path, reference: dict[str, str]) -> tuple[Path, str]:
+    return _inside(folder, reference["file"]), reference["sha256"]
 
 
 def _likelihood(
@@ -225,6 +276,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _remove_stale(folder: Path, used: set[Path]) -> None:
-    for path in [*folder.glob("task-*.safetensors"), *folder.glob("base-*.safetensors")]:
-        if path not in used:
-            path.unlink(missing_ok=True)
+    for stem in ("base", "optimizer", "task-*"):
+        for path in folder.glob(f"{stem}-*.safetensors"):
+            if path not in used:
+                path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """A network for one task, ready to use; and the models of all tasks, smoothed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, final, overload
 
 import equinox as eqx
@@ -69,21 +69,23 @@ class TaskModel(eqx.Module):
 
 
 @final
-class SmoothedModels(Sequence[TaskModel]):
-    """One model for every task, each informed by all tasks.
+class SmoothedModels:
+    """One model for every task, each informed by all tasks there were when it was made.
 
-    The means are computed when the first of them is asked for, in one pass from the last task to
-    the first that holds two records at a time, and then kept. Precisions are as large as the
-    records themselves, so they are not kept: `beliefs` passes once more and gives them one by one.
+    Smoothing goes from the last task to the first and no further than the models asked for. It
+    holds two records at a time and keeps the models it has made: one vector of parameters each.
+    Precisions are as large as the records themselves, so they are not kept: `beliefs` passes once
+    more and gives them one by one.
     """
 
     def __init__(self, model: Model, trajectory: Trajectory, rank: int, remainder: Remainder):
         """Take what there is to smooth, and how large a message from the future may be."""
         self._model = model
-        self._trajectory = trajectory
+        self._trajectory = trajectory.snapshot()
         self._rank = rank
         self._remainder: Remainder = remainder
-        self._models: list[TaskModel] = []
+        self._made: list[TaskModel] = []
+        self._remaining = self._backwards()
 
     def __len__(self) -> int:
         """The number of tasks."""
@@ -95,25 +97,33 @@ class SmoothedModels(Sequence[TaskModel]):
     def __getitem__(self, index: slice) -> list[TaskModel]: ...
     def __getitem__(self, index: int | slice) -> TaskModel | list[TaskModel]:
         """The model of a task."""
-        if not self._models:
-            backwards = [task_model for task_model, _ in self._pass()]
-            self._models = backwards[::-1]
-        return self._models[index]
+        if isinstance(index, slice):
+            return [self[task] for task in range(*index.indices(len(self)))]
+        back = len(self) - 1 - range(len(self))[index]
+        while len(self._made) <= back:
+            try:
+                self._made.append(next(self._remaining)[0])
+            except BaseException:
+                # A generator that has failed is over: the next attempt is a new one.
+                self._made, self._remaining = [], self._backwards()
+                raise
+        return self._made[back]
+
+    def __iter__(self) -> Iterator[TaskModel]:
+        """The models, from the first task to the last."""
+        return (self[task] for task in range(len(self)))
 
     def belief(self, index: int) -> Belief:
         """The smoothed belief of one task: its mean and its precision."""
         wanted = range(len(self))[index]
-        for task, belief in self.beliefs():
-            if task == wanted:
-                return belief
-        raise AssertionError("unreachable")
+        return next(belief for task, belief in self.beliefs() if task == wanted)
 
     def beliefs(self) -> Iterator[tuple[int, Belief]]:
         """Each task's index and smoothed belief, from the last task to the first."""
-        for index, (_, belief) in zip(range(len(self) - 1, -1, -1), self._pass(), strict=True):
+        for index, (_, belief) in zip(range(len(self) - 1, -1, -1), self._backwards(), strict=True):
             yield index, belief
 
-    def _pass(self) -> Iterator[tuple[TaskModel, Belief]]:
+    def _backwards(self) -> Iterator[tuple[TaskModel, Belief]]:
         records = []
 
         def steps():

@@ -122,13 +122,17 @@ class Stored:
 
 
 @final
-class Trajectory(Sequence[Record]):
+class Trajectory:
     """The records of all tasks so far, and the prior they began from."""
 
     def __init__(self, prior: Belief, entries: Sequence[Record | Stored] = ()):
         """Begin from the belief before the first task."""
         self.prior = prior
         self.entries: list[Record | Stored] = list(entries)
+
+    def snapshot(self) -> "Trajectory":
+        """The same records, whatever is observed later."""
+        return Trajectory(self.prior, self.entries)
 
     def __len__(self) -> int:
         """The number of tasks."""
@@ -145,11 +149,13 @@ class Trajectory(Sequence[Record]):
         entry = self.entries[index]
         return entry.read() if isinstance(entry, Stored) else entry
 
-    def step(self, index: int) -> Step:
-        """A task as the smoother wants it."""
-        record = self[index]
-        before = self[index - 1].filtered if index > 0 else self.prior
-        return Step(predict(before, record.q), record.filtered, record.curvature, record.q)
+    def __iter__(self) -> Iterator[Record]:
+        """The tasks' records, from the first to the last."""
+        return (self[index] for index in range(len(self)))
+
+    def steps(self) -> "Steps":
+        """The tasks as the smoother wants them."""
+        return Steps(self, range(len(self)))
 
     def backwards(self) -> Iterator[tuple[Record, Step]]:
         """The tasks from the last to the first; no more than two records are held at a time."""
@@ -161,6 +167,33 @@ class Trajectory(Sequence[Record]):
             yield record, Step(predicted, record.filtered, record.curvature, record.q)
             if earlier is not None:
                 record = earlier
+
+
+@final
+class Steps(Sequence):
+    """The tasks of a trajectory as the smoother wants them, each read when it is asked for."""
+
+    def __init__(self, trajectory: Trajectory, tasks: range):
+        """Take some of the tasks."""
+        self._trajectory = trajectory
+        self._tasks = tasks
+
+    def __len__(self) -> int:
+        """The number of tasks."""
+        return len(self._tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Steps": ...
+    def __getitem__(self, index: int | slice) -> "Step | Steps":
+        """A task's step, or some of the tasks."""
+        if isinstance(index, slice):
+            return Steps(self._trajectory, self._tasks[index])
+        task = self._tasks[index]
+        record = self._trajectory[task]
+        before = self._trajectory[task - 1].filtered if task > 0 else self._trajectory.prior
+        return Step(predict(before, record.q), record.filtered, record.curvature, record.q)
 
 
 def named(part: str, values: PyTree) -> dict[str, np.ndarray]:
