@@ -1,33 +1,88 @@
 """How the data become a sequence of tasks."""
 
 from abc import abstractmethod
-from typing import Annotated, Literal, Self, final
+from typing import Annotated, Literal, final
 
 from pydantic import Field, model_validator
 
 from backcast import tasks
-from backcast.experiments.fields import Count, NonNegative, Real, Table, Text, Whole, known_kind
-from backcast.tasks import LazyStream, Partition
+from backcast.data import Dataset
+from backcast.experiments.errors import SpecError
+from backcast.experiments.fields import (
+    Count,
+    NonNegative,
+    Positive,
+    Real,
+    Table,
+    Text,
+    Whole,
+    known_kind,
+)
+from backcast.tasks import LazyStream, Partition, transforms
+from backcast.tasks.transforms import Transform
 
 Several = Annotated[int, Field(strict=True, ge=2)]
 Percentage = Annotated[float, Field(strict=True, ge=0, le=100)]
+
+
+@final
+class Standardise(Table):
+    """``(x - mean) / deviation``, for each colour or each column of a table, or alike for all.
+
+    Attributes:
+        mean: one number, or one for each.
+        deviation: as many.
+    """
+
+    mean: Annotated[tuple[Real, ...], Field(min_length=1)]
+    deviation: Annotated[tuple[Positive, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "Standardise":
+        if len(self.mean) != len(self.deviation):
+            raise ValueError("give as many deviations as means")
+        return self
+
+    def transform(self, dataset: Dataset) -> Transform:
+        """What it does with the inputs of this set."""
+        count = transforms.channels(dataset)
+        if len(self.mean) not in (1, count):
+            raise SpecError(
+                f"stream.normalise: {len(self.mean)} means were given for inputs of shape "
+                f"{dataset.x.shape[1:]}; give {' or '.join(map(str, sorted({1, count})))}."
+            )
+        return transforms.standardise(self.mean, self.deviation)
 
 
 class StreamSource(Table):
     """Any stream.
 
     Attributes:
+        normalise: what is done with inputs in [0, 1] at last, after the change that makes the
+            task: ``"imagenet"``, ``"none"``, or a mean and a deviation; if absent, ImageNet's for
+            colour images and nothing for all else.
         examples: how many training examples each task has; if absent, all there are.
         learn: the positions of the tasks to learn; if absent, all. The others are tested on, and
             models for their times are inferred.
     """
 
+    normalise: Literal["imagenet", "none"] | Standardise | None = None
     examples: Count | None = None
     learn: Annotated[tuple[Whole, ...], Field(min_length=1)] | None = None
 
     @abstractmethod
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """The tasks, made from these examples."""
+
+    def finish(self, partition: Partition) -> Transform | None:
+        """What is done with inputs at last; None for what is usual."""
+        dataset = partition.dataset
+        if isinstance(self.normalise, Standardise):
+            return self.normalise.transform(dataset)
+        if self.normalise == "imagenet":
+            transforms.require_images(dataset, colour=True)
+            return transforms.imagenet
+        return transforms.identity if self.normalise == "none" else None
 
 
 @final
@@ -39,7 +94,7 @@ class Permuted(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.permuted`."""
-        return tasks.permuted(partition, self.tasks, self.examples, seed)
+        return tasks.permuted(partition, self.tasks, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -51,7 +106,7 @@ class Disjoint(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.disjoint`."""
-        return tasks.disjoint(partition, self.tasks, self.examples, seed)
+        return tasks.disjoint(partition, self.tasks, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -62,7 +117,7 @@ class Pairs(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.pairs`."""
-        return tasks.pairs(partition, self.examples, seed)
+        return tasks.pairs(partition, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -74,7 +129,7 @@ class ByClass(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.by_class`."""
-        return tasks.by_class(partition, self.groups, self.examples, seed)
+        return tasks.by_class(partition, self.groups, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -86,7 +141,7 @@ class Rotated(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.rotated`."""
-        return tasks.rotated(partition, self.degrees, self.examples, seed=seed)
+        return tasks.rotated(partition, self.degrees, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -98,7 +153,7 @@ class Brightness(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.brightness`."""
-        return tasks.brightness(partition, self.shifts, self.examples, seed=seed)
+        return tasks.brightness(partition, self.shifts, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -110,7 +165,7 @@ class Blurred(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.blurred`."""
-        return tasks.blurred(partition, self.sigmas, self.examples, seed=seed)
+        return tasks.blurred(partition, self.sigmas, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -128,7 +183,7 @@ class Stained(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.stained`."""
-        return tasks.stained(partition, self.strengths, self.examples, seed=seed)
+        return tasks.stained(partition, self.strengths, self.examples, self.finish(partition), seed)
 
 
 @final
@@ -142,7 +197,15 @@ class ByColumn(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.by_column`."""
-        return tasks.by_column(partition, self.column, self.tasks, self.order, self.examples, seed)
+        return tasks.by_column(
+            partition,
+            self.column,
+            self.tasks,
+            self.order,
+            self.examples,
+            self.finish(partition),
+            seed,
+        )
 
 
 @final
@@ -155,7 +218,9 @@ class Mixed(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.mixed`."""
-        return tasks.mixed(partition, self.column, self.percentages, self.examples, seed)
+        return tasks.mixed(
+            partition, self.column, self.percentages, self.examples, self.finish(partition), seed
+        )
 
 
 @final
@@ -167,7 +232,7 @@ class Imbalanced(StreamSource):
     percentages: tuple[dict[str, Percentage], ...]
 
     @model_validator(mode="after")
-    def _no_number_of_examples(self) -> Self:
+    def _no_number_of_examples(self) -> "Imbalanced":
         if self.examples is not None:
             raise ValueError(
                 "the percentages say how many examples each task has; leave `examples` out"
@@ -176,7 +241,9 @@ class Imbalanced(StreamSource):
 
     def stream(self, partition: Partition, seed: int) -> LazyStream:
         """See `backcast.tasks.imbalanced`."""
-        return tasks.imbalanced(partition, self.column, self.percentages, seed)
+        return tasks.imbalanced(
+            partition, self.column, self.percentages, self.finish(partition), seed
+        )
 
 
 _Any = (

@@ -9,7 +9,7 @@ from backcast.data import DataError, Dataset
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, warn_missing
 from backcast.tasks.task import Examples, Task
-from backcast.tasks.transforms import Transform
+from backcast.tasks.transforms import Transform, chain, identity, usual_finish
 
 _CHUNK = 256  # examples transformed at a time, which bounds the memory beyond the result
 
@@ -17,10 +17,12 @@ _CHUNK = 256  # examples transformed at a time, which bounds the memory beyond t
 def assemble(
     names: Sequence[str],
     partitions: Sequence[Partition],
-    transforms: Sequence[Transform],
     times: Sequence[int | float],
+    finish: Transform | None,
+    changes: Sequence[Transform] | None = None,
 ) -> LazyStream:
-    """A stream whose task ``t`` has these rows, transformed so, at that time."""
+    """A stream whose task ``t`` has these rows, changed and finished so, at that time."""
+    changes = changes or [identity] * len(names)
     for name, partition in zip(names, partitions, strict=True):
         for part in ("train", "test"):
             if not len(partition.parts[part]):
@@ -31,7 +33,8 @@ def assemble(
         warn_missing(partition, f"Task '{name}'")
 
     def make(t: int) -> Task:
-        dataset, transform = partitions[t].dataset, transforms[t]
+        dataset = partitions[t].dataset
+        transform = chain(changes[t], finish or usual_finish(dataset))
         parts = {
             part: Examples(
                 lambda rows=rows: render(dataset, rows, transform), dataset.targets(rows)

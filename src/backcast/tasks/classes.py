@@ -5,16 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from backcast.data import DataError, Dataset
-from backcast.tasks import transforms
 from backcast.tasks.assemble import assemble
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, at_most
+from backcast.tasks.transforms import Transform
 
 
 def by_class(
     partition: Partition,
     groups: Sequence[Sequence[int]],
     examples: int | None = None,
+    finish: Transform | None = None,
     seed: int = 0,
 ) -> LazyStream:
     """Task ``t`` has the examples of classes ``groups[t]``, under their own labels.
@@ -23,6 +24,7 @@ def by_class(
         partition: the examples.
         groups: the classes of each task; no class is in two.
         examples: how many training examples each task has; None gives it all of its classes.
+        finish: what to do with inputs at last; see `drifting`.
         seed: what the draw of examples depends on.
     """
     dataset = partition.dataset
@@ -40,16 +42,16 @@ def by_class(
         for part in chosen:
             at_most(examples, len(part.train), "training")
         chosen = [part.limit(train=examples, seed=seed) for part in chosen]
-    return assemble(
-        [_name([dataset.classes[c] for c in group]) for group in groups],
-        chosen,
-        [transforms.usual_finish(dataset)] * len(groups),
-        range(len(groups)),
-    )
+    names = [_name([dataset.classes[c] for c in group]) for group in groups]
+    return assemble(names, chosen, range(len(groups)), finish)
 
 
 def disjoint(
-    partition: Partition, tasks: int = 2, examples: int | None = None, seed: int = 0
+    partition: Partition,
+    tasks: int = 2,
+    examples: int | None = None,
+    finish: Transform | None = None,
+    seed: int = 0,
 ) -> LazyStream:
     """The classes in order, cut into as many parts as there are tasks.
 
@@ -62,17 +64,22 @@ def disjoint(
             f"their own, but {tasks} were asked for."
         )
     groups = [part.tolist() for part in np.array_split(np.arange(count), tasks)]
-    return by_class(partition, groups, examples, seed)
+    return by_class(partition, groups, examples, finish, seed)
 
 
-def pairs(partition: Partition, examples: int | None = None, seed: int = 0) -> LazyStream:
+def pairs(
+    partition: Partition,
+    examples: int | None = None,
+    finish: Transform | None = None,
+    seed: int = 0,
+) -> LazyStream:
     """The classes in order, two to a task (split MNIST)."""
     count = _count_classes(partition.dataset)
     if count % 2:
         raise DataError(
             f"{partition.dataset.name} has {count} classes, which do not make pairs; use by_class."
         )
-    return disjoint(partition, count // 2, examples, seed)
+    return disjoint(partition, count // 2, examples, finish, seed)
 
 
 def _count_classes(dataset: Dataset) -> int:

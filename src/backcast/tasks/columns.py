@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Shaped
 
 from backcast.data import DataError
-from backcast.tasks import transforms
 from backcast.tasks.assemble import assemble
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, at_most
+from backcast.tasks.transforms import Transform
 
 
 def by_column(
@@ -18,6 +18,7 @@ def by_column(
     tasks: int | None = None,
     order: Sequence[str | int | float] | None = None,
     examples: int | None = None,
+    finish: Transform | None = None,
     seed: int = 0,
 ) -> LazyStream:
     """A task for each value of a column, in order of the values.
@@ -32,6 +33,7 @@ def by_column(
             at the median of their times. None keeps one task per value.
         order: the values to use, in order; their times are then 0, 1, 2 ...
         examples: how many training examples each task has; None gives it all there are.
+        finish: what to do with inputs at last; see `drifting`.
         seed: what the draw of examples depends on.
     """
     dataset = partition.dataset
@@ -63,8 +65,7 @@ def by_column(
         for part, name in zip(parts, names, strict=True):
             at_most(examples, len(part.train), f"training (of '{name}')")
         parts = [part.limit(train=examples, seed=seed) for part in parts]
-    finish = transforms.usual_finish(dataset)
-    return assemble(names, parts, [finish] * len(names), times)
+    return assemble(names, parts, times, finish)
 
 
 def refuse_constant(partition: Partition, column: str, found: np.ndarray) -> None:

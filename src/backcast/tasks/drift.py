@@ -40,17 +40,16 @@ def drifting(
     """
     if len(names) != len(changes):
         raise DataError(f"There are {len(names)} names for {len(changes)} changes; give one each.")
-    finish = finish or transforms.usual_finish(partition.dataset)
-    return assemble(
-        names,
-        _deal(partition, len(names), examples, seed),
-        [transforms.chain(change, finish) for change in changes],
-        range(len(names)),
-    )
+    parts = _deal(partition, len(names), examples, seed)
+    return assemble(names, parts, range(len(names)), finish, changes)
 
 
 def permuted(
-    partition: Partition, tasks: int = 5, examples: int | None = None, seed: int = 0
+    partition: Partition,
+    tasks: int = 5,
+    examples: int | None = None,
+    finish: Transform | None = None,
+    seed: int = 0,
 ) -> LazyStream:
     """Each task has its own random order of the pixels; the first leaves them as they are."""
     count = transforms.positions(partition.dataset)
@@ -63,7 +62,8 @@ def permuted(
         [f"permutation {t}" for t in range(tasks)],
         [transforms.permute(order) for order in orders],
         examples,
-        seed=seed,
+        finish,
+        seed,
     )
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from backcast.data import DataError
-from backcast.tasks import chance, transforms
+from backcast.tasks import chance
 from backcast.tasks.assemble import assemble, distinct
 from backcast.tasks.columns import listed, refuse_constant
 from backcast.tasks.lazy import LazyStream
 from backcast.tasks.partition import Partition, at_most, strata
+from backcast.tasks.transforms import Transform
 
 Percentages = Sequence[Mapping[str, float]]
 
@@ -20,6 +21,7 @@ def mixed(
     column: str,
     percentages: Percentages,
     examples: int | None = None,
+    finish: Transform | None = None,
     seed: int = 0,
 ) -> LazyStream:
     """Each task mixes the values of a column in percentages of its own: hospitals that change.
@@ -33,6 +35,7 @@ def mixed(
         percentages: for each task, of its examples, how many per cent come from each value; see
             `crossfade`.
         examples: how many training examples each task has; None takes as many as there can be.
+        finish: what to do with inputs at last; see `drifting`.
         seed: what the draw depends on.
     """
     shares = _shares(partition, column, percentages)
@@ -49,11 +52,15 @@ def mixed(
     for part in ("validation", "test"):
         sizes = _sizes(pools[part])
         counts[part] = np.concatenate([_whole(_most(sizes, s[None]), s[None]) for s in shares])
-    return _from_counts(partition, column, pools, percentages, counts)
+    return _from_counts(partition, column, pools, percentages, counts, finish)
 
 
 def imbalanced(
-    partition: Partition, column: str, percentages: Percentages, seed: int = 0
+    partition: Partition,
+    column: str,
+    percentages: Percentages,
+    finish: Transform | None = None,
+    seed: int = 0,
 ) -> LazyStream:
     """Each task has some per cent *of the examples of each value*: hospitals of unequal size.
 
@@ -72,7 +79,7 @@ def imbalanced(
     counts = {
         part: np.floor(shares * _sizes(pool) + 1e-6).astype(int) for part, pool in pools.items()
     }
-    return _from_counts(partition, column, pools, percentages, counts)
+    return _from_counts(partition, column, pools, percentages, counts, finish)
 
 
 def crossfade(first: str, second: str, tasks: int = 5) -> tuple[dict[str, float], ...]:
@@ -125,6 +132,7 @@ def _from_counts(
     pools: dict[str, dict[str, np.ndarray]],
     percentages: Percentages,
     counts: dict[str, np.ndarray],
+    finish: Transform | None,
 ) -> LazyStream:
     """The stream with so many examples (tasks, values) of each value in each part."""
     # Training examples are used up from task to task; validation and test examples are not.
@@ -153,8 +161,7 @@ def _from_counts(
             for task in percentages
         ]
     )
-    finish = transforms.usual_finish(partition.dataset)
-    return assemble(names, parts, [finish] * len(parts), range(len(parts)))
+    return assemble(names, parts, range(len(parts)), finish)
 
 
 def _interleave(pieces: list[np.ndarray]) -> np.ndarray:

@@ -29,6 +29,10 @@ def chain(first: Transform, second: Transform) -> Transform:
 
 def standardise(mean: Sequence[float], deviation: Sequence[float]) -> Transform:
     """``(x - mean) / deviation`` in each channel, the last axis."""
+    if len(mean) != len(deviation) or not all(d > 0 for d in deviation):
+        raise DataError(
+            f"Give as many deviations as means, all above 0; {mean} and {deviation} were given."
+        )
     mean32, deviation32 = np.asarray(mean, np.float32), np.asarray(deviation, np.float32)
     return lambda x: (x - mean32) / deviation32
 
@@ -40,6 +44,11 @@ imagenet = standardise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 def usual_finish(dataset: Dataset) -> Transform:
     """`imagenet` for colour images, and nothing for all else."""
     return imagenet if _is_colour(dataset) else identity
+
+
+def channels(dataset: Dataset) -> int:
+    """How many means `standardise` may have: one for each colour, or column of a table."""
+    return dataset.x.shape[-1] if dataset.x.ndim in (2, 4) else 1
 
 
 def permute(order: Integer[np.ndarray, " p"]) -> Transform:
