@@ -1,6 +1,7 @@
 """One labelled set, whatever it was read from."""
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
@@ -9,6 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Integer, Shaped
 
 from backcast.data.errors import DataError
+
+_FINGERPRINTED = 2**26  # bytes
 
 
 @final
@@ -71,6 +74,18 @@ class Dataset:
             known = ", ".join(sorted(self.columns)) or "none"
             raise DataError(f"{self.name} has no column '{name}'; its columns are: {known}.")
         return self.columns[name]
+
+    def fingerprint(self) -> str:
+        """A text that is another when labels, columns or inputs are.
+
+        Of inputs that take more than 64 MB, it looks at as many as do, evenly spread.
+        """
+        digest = hashlib.sha256(repr((self.x.shape, self.x.dtype.str, self.classes)).encode())
+        step = -(-self.x.nbytes // _FINGERPRINTED)
+        for name, values in {"x": self.x[::step], "y": self.y, **self.columns}.items():
+            digest.update(f"{name} {values.dtype.str}".encode())
+            digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()[:32]
 
     def where(self, **values: object) -> Int[np.ndarray, " m"]:
         """The rows whose columns have these values: ``where(center=2, split="test")``."""

@@ -6,6 +6,8 @@ import numpy as np
 
 from backcast.data.dataset import Dataset
 
+DIGITS = resources.files("backcast.data") / "resources" / "digits.npz"
+
 
 def digits() -> Dataset:
     """1,797 handwritten digits of 13 writers, 8 x 8 pixels of 17 grey levels (0 ... 16).
@@ -13,6 +15,5 @@ def digits() -> Dataset:
     The test part of the UCI "Optical Recognition of Handwritten Digits" set by E. Alpaydin and
     C. Kaynak (CC BY 4.0, https://doi.org/10.24432/C50P49).
     """
-    source = resources.files("backcast.data") / "resources" / "digits.npz"
-    with source.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+    with DIGITS.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return Dataset("digits", arrays["x"], arrays["y"], tuple("0123456789"), scale=16.0)

@@ -13,12 +13,14 @@ from backcast.data.places import root_folder, user_folder
 
 @final
 @dataclass(frozen=True)
-class _Public:
+class Public:
     """A set in four idx files, and how to tell it from another."""
 
     name: str
     folders: tuple[str, ...]
     address: str
+    size: int
+    """Of the download, in bytes."""
     md5: dict[str, str]
     """Of the files as published, for what is downloaded."""
     classes: tuple[str, ...]
@@ -30,10 +32,11 @@ def _by_file(*sums: str) -> dict[str, str]:
     return dict(zip(NAMES, sums, strict=True))
 
 
-_MNIST = _Public(
+_MNIST = Public(
     "MNIST",
     ("mnist", "MNIST/raw", "."),
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    11_594_722,
     _by_file(
         "f68b3c2dcbeaaa9fbdd348bbdeb94873",
         "d53e105ee54ea40749a09fcbcd1e9432",
@@ -49,10 +52,11 @@ _MNIST = _Public(
     ),
 )
 
-_FASHION = _Public(
+_FASHION = Public(
     "Fashion-MNIST",
     ("fashion-mnist", "fashion_mnist", "FashionMNIST/raw"),
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    30_878_645,
     _by_file(
         "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
         "25c81989df183df01b3e8a0aad5dffbe",
@@ -92,17 +96,39 @@ def fashion_mnist(root: str | Path | None = None) -> Dataset:
     return _load(_FASHION, root)
 
 
-def _load(public: _Public, root: str | Path | None) -> Dataset:
+def public_sets() -> dict[str, Public]:
+    """All of them, by the names that specs and the command line have for them."""
+    return {"mnist": _MNIST, "fashion-mnist": _FASHION}
+
+
+def place_of(public: Public, root: str | Path | None) -> Path | None:
+    """The folder that holds all files of a set, if there is one."""
     folder = root_folder(root)
-    home = folder if _writable(folder) else user_folder()
-    target = home / public.folders[0]
-    for place in [*(folder / name for name in public.folders), target]:
-        files = find_files(place)
-        if len(files) == len(NAMES):
-            return load_idx(public.name, files, public.classes, public.sha256)
-    checksums = {f"{file}.gz": f"md5:{md5}" for file, md5 in public.md5.items()}
-    fetch(public.address, checksums, target, public.name)
-    return load_idx(public.name, find_files(target), public.classes, public.sha256)
+    for place in [*(folder / name for name in public.folders), target_of(public, root)]:
+        if len(find_files(place)) == len(NAMES):
+            return place
+    return None
+
+
+def target_of(public: Public, root: str | Path | None) -> Path:
+    """The folder that a set is downloaded to."""
+    folder = root_folder(root)
+    return (folder if _writable(folder) else user_folder()) / public.folders[0]
+
+
+def ensure(public: Public, root: str | Path | None) -> Path:
+    """The folder that holds all files of a set, downloaded if they are nowhere."""
+    place = place_of(public, root)
+    if place is None:
+        place = target_of(public, root)
+        checksums = {f"{file}.gz": f"md5:{md5}" for file, md5 in public.md5.items()}
+        fetch(public.address, checksums, place, public.name)
+    return place
+
+
+def _load(public: Public, root: str | Path | None) -> Dataset:
+    files = find_files(ensure(public, root))
+    return load_idx(public.name, files, public.classes, public.sha256)
 
 
 def _writable(folder: Path) -> bool:

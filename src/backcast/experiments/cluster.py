@@ -11,7 +11,7 @@ from backcast.experiments.attempt import Outcome, Place, attempt
 from backcast.experiments.errors import SpecError
 from backcast.experiments.spec import Spec
 
-_PATIENCE = 20  # seconds to wait for the scheduler
+_PATIENCE = 20  # seconds to wait for the scheduler and for a first worker
 
 
 def attempted(specs: Sequence[Spec], place: Place, scheduler: str) -> Iterator[Outcome]:
@@ -25,7 +25,7 @@ def attempted(specs: Sequence[Spec], place: Place, scheduler: str) -> Iterator[O
             "workers."
         ) from error
     with _connected(Client, scheduler) as client:
-        mates = _workers_by_host(client.scheduler_info(n_workers=-1)["workers"])
+        mates = _workers_by_host(client, scheduler)
         visit = uuid.uuid4().hex[:8]  # a run may be attempted again by a later round
         futures = {
             client.submit(
@@ -64,8 +64,16 @@ def _connected(client: Any, scheduler: str) -> Any:
         ) from error
 
 
-def _workers_by_host(workers: Mapping[str, Any]) -> dict[str, int]:
-    return dict(Counter(_host(address) for address in workers))
+def _workers_by_host(client: Any, scheduler: str) -> dict[str, int]:
+    """How many workers there are on each host; waits for the first."""
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        raise SpecError(
+            f"The dask scheduler at {scheduler} has no workers. Start some by "
+            f"`dask worker {scheduler}`."
+        ) from error
+    return dict(Counter(map(_host, client.scheduler_info(n_workers=-1)["workers"])))
 
 
 def _host(address: str) -> str:

@@ -36,6 +36,7 @@ class Facts:
         examples: how many training examples each has.
         input_shape: the shape of one input.
         classes: the names of the classes.
+        data: the fingerprint of the data; see `backcast.data.Dataset.fingerprint`.
     """
 
     tasks: tuple[str, ...]
@@ -44,6 +45,7 @@ class Facts:
     examples: tuple[int, ...]
     input_shape: tuple[int, ...]
     classes: tuple[str, ...]
+    data: str
 
     def as_plain(self) -> dict[str, Any]:
         """Plain data for a JSON file."""
@@ -52,7 +54,8 @@ class Facts:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Facts":
         """The facts that `as_plain` wrote."""
-        return cls(**{name: tuple(values) for name, values in plain.items()})
+        lists = {name: tuple(values) for name, values in plain.items() if name != "data"}
+        return cls(**lists, data=plain["data"])
 
 
 @final
@@ -160,24 +163,28 @@ def run_folders(folder: str | Path) -> list[RunFolder]:
     return [RunFolder.open(path.parent) for path in sorted(folder.glob(f"*/{SPEC}"))]
 
 
-def write_spec(path: Path, spec: Spec) -> None:
-    """Make the folder of a run, or make sure that it is this run's.
+def refuse_other(folder: RunFolder) -> None:
+    """Make sure that a folder that is there already is this run's.
 
     Raises:
         SpecError: it is another run's.
     """
+    file = folder.path / SPEC
+    if file.exists() and (found := Spec.read(file)).key != folder.spec.key:
+        raise SpecError(
+            f"{file} was changed: it describes another run ({found.key}) than its folder's name "
+            "says. Restore it, or move the folder away."
+        )
+
+
+def begin(folder: RunFolder) -> None:
+    """Write down what is to be done, and remove what a killed process has left half-written."""
     from backcast.learning.files import settle, temporary
 
-    file = path / SPEC
-    if file.exists():
-        found = Spec.read(file)
-        if found.key != spec.key:
-            raise SpecError(
-                f"{file} was changed: it describes another run ({found.key}) than its folder's "
-                f"name says. Restore it, or move the folder away."
-            )
-        return
-    path.mkdir(parents=True, exist_ok=True)
-    with temporary(path) as part:
-        part.write_text(spec.toml(), encoding="utf-8")
-        settle(part, file)
+    for part in folder.path.rglob(".*.part"):
+        part.unlink(missing_ok=True)
+    file = folder.path / SPEC
+    if not file.exists():
+        with temporary(folder.path) as part:
+            part.write_text(folder.spec.toml(), encoding="utf-8")
+            settle(part, file)

@@ -21,10 +21,12 @@ class Step:
 
     Attributes:
         position: of the last task in it.
+        name: what is learned.
         task: makes it, when it is reached.
     """
 
     position: int
+    name: str
     task: Callable[[], Task]
 
 
@@ -65,11 +67,12 @@ def itinerary(spec: Spec, root: Path | None) -> Itinerary:
         tuple(len(task.train) for task in tasks),
         dataset.x.shape[1:],
         dataset.classes,
+        dataset.fingerprint(),
     )
     if isinstance(spec.method, Joint):
-        steps = [Step(learned[-1], lambda: joined([stream[p] for p in learned]))]
+        steps = [Step(learned[-1], "all tasks", lambda: joined([stream[p] for p in learned]))]
     else:
-        steps = [Step(p, lambda p=p: stream[p]) for p in learned]
+        steps = [Step(p, stream.names[p], lambda p=p: stream[p]) for p in learned]
     counts = np.bincount(dataset.y[partition.train], minlength=len(dataset.classes))
     return Itinerary(stream, tuple(steps), facts, counts / counts.sum())
 

@@ -43,8 +43,8 @@ def held(folder: Path) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Whether a process works in a folder."""
     try:
-        with (folder / NAME).open("r+") as file:
-            return not _taken(file)
+        with (folder / NAME).open() as file:  # to be read only: others' results are looked at too
+            return not _taken(file, shared=True)
     except FileNotFoundError:
         return False
 
@@ -54,11 +54,11 @@ def _taken_soon(file) -> bool:
     return any(_taken(file) or time.sleep(0.05) for _ in range(5))
 
 
-def _taken(file) -> bool:
+def _taken(file, shared: bool = False) -> bool:
     if fcntl is None:
         raise RuntimeError("Runs need file locks, which this system does not have; use WSL.")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -1,6 +1,6 @@
 """By which method the tasks are learned."""
 
-from typing import Annotated, ClassVar, Literal, Self, final
+from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 
@@ -38,7 +38,7 @@ class DriftSpec(Table):
     relative: NonNegative | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _one_of_both(self) -> "DriftSpec":
         if (self.variance is None) == (self.relative is None):
             raise ValueError("give either a variance or a relative size of the drift")
         return self

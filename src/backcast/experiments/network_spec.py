@@ -1,6 +1,6 @@
 """Which network learns, and by which optimiser. What comes in and goes out is the data's affair."""
 
-from typing import Annotated, Literal, Self, final
+from typing import Annotated, Literal, final
 
 from pydantic import Field, model_validator
 
@@ -47,7 +47,7 @@ class CnnSpec(Table):
     momentum: Fraction = 0.9
 
     @model_validator(mode="after")
-    def _one_pool_per_convolution(self) -> Self:
+    def _one_pool_per_convolution(self) -> "CnnSpec":
         if len(self.channels) != len(self.pools):
             raise ValueError(
                 f"there are {len(self.channels)} channels and {len(self.pools)} pools; give one "

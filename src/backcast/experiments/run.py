@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backcast.experiments import lock
 from backcast.experiments.errors import StorageError
-from backcast.experiments.folder import RunFolder, write_spec
+from backcast.experiments.folder import RunFolder, begin, refuse_other
 from backcast.experiments.spec import Spec
 
 
@@ -29,14 +29,17 @@ def run(
         BusyError: another process is working on it.
         SpecError: the spec does not fit the data, or the folder is of another run.
         DataError: there are no such data, or they are damaged.
+        LoadError: what the run has left so far is damaged.
         StorageError: the folder cannot be written to.
     """
     folder = RunFolder(Path(runs) / spec.folder, spec)
     with _storing(folder.path):
-        write_spec(folder.path, spec)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        refuse_other(folder)
         if folder.is_finished:
             return folder
         with lock.held(folder.path):
+            begin(folder)
             # Whoever held the lock a moment ago may have finished it.
             if not folder.is_finished:
                 from backcast.experiments.work import carry_on

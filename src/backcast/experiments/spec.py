@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, final
 
 from pydantic import AfterValidator
 
@@ -72,7 +72,7 @@ class Spec(Table):
         """The name of the run's folder."""
         return f"{self.name}-{self.key}"
 
-    def changed(self, changes: Mapping[str, Any]) -> Self:
+    def changed(self, changes: Mapping[str, Any]) -> "Spec":
         """The spec with other values.
 
         Args:

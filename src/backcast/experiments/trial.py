@@ -7,7 +7,7 @@ import numpy as np
 from backcast.experiments.log import Score, Stage
 from backcast.experiments.metrics import classification
 from backcast.experiments.summary import PARTS
-from backcast.learning import Learner, TaskModel
+from backcast.learning import DivergedError, Learner, TaskModel
 from backcast.tasks import LazyStream
 
 _BATCH = 256  # bounds the memory that the outputs of wide convolutions take
@@ -37,6 +37,11 @@ def tried(
         for part, examples in zip(PARTS, (task.test, task.validation), strict=True):
             if len(examples):
                 logits = np.asarray(model.outputs(examples.x, _BATCH))
+                if not np.isfinite(logits).all():
+                    raise DivergedError(
+                        f"the {stage} model's outputs are not finite. Lower the learning rate or "
+                        "the strength, or clip the gradient."
+                    )
                 found = classification(logits, examples.y)
                 scores.append(Score(stage, after, own, position, part, len(examples), found))
     return scores

@@ -84,7 +84,10 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
         tried = _proposed(spec, tuning, runs, sweep)
     known = [candidate for candidate in tried if candidate.value is not None]
     if not known:
-        raise SpecError("No setting could be run to its end; see the folders of the runs for why.")
+        raise SpecError(
+            f"No setting has a {tuning.metric} on validation data: the runs in {runs} failed or "
+            "diverged, or their method has no smoothed models to measure."
+        )
     # The first of equals, so that the outcome is the same whenever the search is repeated.
     best = max(known, key=lambda candidate: _worth(tuning, candidate))
     tuned = Tuned(spec.changed(best.changes), tuning.metric, tuple(tried))

@@ -1,6 +1,6 @@
 """Which settings to choose, and by what."""
 
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, final
 
 from pydantic import Field, model_validator
 
@@ -67,7 +67,7 @@ class Between(Table):
     whole: Flag = False
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _in_order(self) -> "Between":
         if self.low >= self.high or (self.log and self.low <= 0):
             raise ValueError("give a low below high, and above 0 if the search is in logarithms")
         if self.whole and not (self.low.is_integer() and self.high.is_integer()):

@@ -5,9 +5,10 @@ that depend on the seed and the task alone, and what is in the log was computed 
 whatever moment a run is killed, what follows is what would have followed.
 """
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,7 @@ from backcast.experiments.folder import (
     Facts,
     RunFolder,
 )
-from backcast.experiments.itinerary import Itinerary, itinerary
+from backcast.experiments.itinerary import Itinerary, Step, itinerary
 from backcast.experiments.learners import learner_for
 from backcast.experiments.log import Block, Score
 from backcast.experiments.networks import network_for
@@ -45,15 +46,9 @@ def carry_on(folder: RunFolder, data: Path | None, progress: bool) -> None:
     learner = learner_for(folder.spec, network, way.class_shares, folder.path / LEARNER, progress)
     untrained = TaskModel(as_model(network), learner.likelihood, "untrained")
     _cut_log(folder, way, len(learner.trajectory))
-    try:
+    with contextlib.suppress(DivergedError):
         _through(folder, way, learner, untrained)
-    except DivergedError as error:
-        position = way.steps[len(learner.trajectory)].position
-        name = way.facts.tasks[position]
-        message = f"Task {position} ({name}): {error}"
-        save_record(folder.path / DIVERGED, {"task": position, "name": name, "message": message})
-        return
-    save_record(folder.path / DONE, _final(folder))
+        save_record(folder.path / DONE, _final(folder))
 
 
 def _through(folder: RunFolder, way: Itinerary, learner: Learner, untrained: TaskModel) -> None:
@@ -61,12 +56,26 @@ def _through(folder: RunFolder, way: Itinerary, learner: Learner, untrained: Tas
     everything = range(len(way.stream))
     _once(folder, "start", lambda: tried(untrained, way.stream, everything, "untrained", -1, -1))
     for index, step in enumerate(way.steps):
-        if index == len(learner.trajectory):
-            _observe(folder, learner, step.task())
-        report = learner.trajectory.entries[index].report
-        _once(folder, f"task {step.position}", lambda i=index: _look(way, learner, i), report)
+        with _divergence_recorded(folder, step):
+            if index == len(learner.trajectory):
+                _observe(folder, learner, step.task())
+            report = learner.trajectory.entries[index].report
+            _once(folder, f"task {step.position}", lambda i=index: _look(way, learner, i), report)
     if folder.spec.method.smooths:
-        _once(folder, "smooth", lambda: _look_back(way, learner))
+        with _divergence_recorded(folder, way.steps[-1]):
+            _once(folder, "smooth", lambda: _look_back(way, learner))
+
+
+@contextlib.contextmanager
+def _divergence_recorded(folder: RunFolder, step: Step) -> Iterator[None]:
+    """If numbers are not finite any more, that is what has come of the run."""
+    try:
+        yield
+    except DivergedError as error:
+        message = f"Task {step.position} ({step.name}): {error}"
+        record = {"task": step.position, "name": step.name, "message": message}
+        save_record(folder.path / DIVERGED, record)
+        raise
 
 
 def _observe(folder: RunFolder, learner: Learner, task: Task) -> None:
