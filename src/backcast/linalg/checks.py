@@ -102,6 +102,11 @@ def positive(values: PyTree, what: str, remedy: str) -> PyTree:
     return _passing(values, _is_positive, f"{what} must be finite and > 0", remedy)
 
 
+def zero(values: PyTree, what: str, remedy: str) -> PyTree:
+    """Pass ``values`` on if all of them are zero; else an error that names the leaf."""
+    return _passing(values, _is_zero, f"{what} must be zero", remedy)
+
+
 def is_known(values: PyTree) -> bool:
     """Whether the values can be looked at now, that is, nothing is being traced."""
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
@@ -114,6 +119,10 @@ def _shapes(values: PyTree) -> dict[str, tuple[int, ...]]:
 
 def _is_nonnegative(x: Array) -> Array:
     return (x >= 0) & (x < jnp.inf)
+
+
+def _is_zero(x: Array) -> Array:
+    return x == 0
 
 
 def _is_positive(x: Array) -> Array:

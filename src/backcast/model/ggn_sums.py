@@ -4,7 +4,6 @@ With ``J`` the Jacobian of the outputs in the parameters and ``S S^T`` the curva
 the outputs, the curvature is ``J^T S S^T J``. Neither ``J`` nor ``S`` is formed.
 """
 
-import math
 from typing import Literal
 
 import jax
@@ -15,7 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from backcast.model.batch import Batch
 from backcast.model.likelihood import Likelihood
 from backcast.model.network import Model
-from backcast.model.output_root import Fisher, OutputRoot, output_root
+from backcast.model.output_root import Fisher, output_root
 
 Diagonal = Literal["exact", "sampled"]
 
@@ -61,16 +60,16 @@ def squares(
     outputs = _outputs(model, model.params, batch.x)
     root = output_root(likelihood, outputs, batch, fisher, _target_key(key))
 
-    def add(total, columns):
-        return _add_squared_gradients(total, model, batch.x, root.spread(columns))
+    def add(total, cotangents):
+        return _add_squared_gradients(total, model, batch.x, cotangents)
 
     if diagonal == "sampled":
         signs = jax.random.rademacher(
             jax.random.fold_in(key, 1), root.columns.shape, root.columns.dtype
         )
-        return add(total, signs)
-    indices = jnp.arange(math.prod(root.columns.shape[1:]))
-    return lax.scan(lambda t, index: (add(t, _column(root, index)), None), total, indices)[0]
+        return add(total, root.spread(signs))
+    indices = jnp.arange(root.column_count)
+    return lax.scan(lambda t, index: (add(t, root.column(index)), None), total, indices)[0]
 
 
 def _add_squared_gradients(
@@ -89,12 +88,6 @@ def _add_squared_gradients(
         return jax.tree.map(lambda t, g: t + jnp.square(g.astype(t.dtype)), total, gradient), None
 
     return lax.scan(add_square, total, (x, cotangents))[0]
-
-
-def _column(root: OutputRoot, index: Array) -> Float[Array, "n *columns"]:
-    count, *columns = root.columns.shape
-    one = jax.nn.one_hot(index, math.prod(columns), dtype=root.columns.dtype)
-    return jnp.broadcast_to(one.reshape(columns), (count, *columns))
 
 
 def _outputs(model: Model, params: PyTree, x: PyTree) -> Float[Array, "n *rest C"]:

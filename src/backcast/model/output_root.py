@@ -1,11 +1,12 @@
 """The square root of a batch's curvature in the outputs: one linear map for every kind."""
 
+import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from backcast.model.batch import Batch
 from backcast.model.likelihood import Likelihood
@@ -26,6 +27,17 @@ class OutputRoot(NamedTuple):
     spread: Callable[[Float[Array, "n *columns"]], Float[Array, "n *rest C"]]
     gather: Callable[[Float[Array, "n *rest C"]], Float[Array, "n *columns"]]
     columns: jax.ShapeDtypeStruct
+
+    @property
+    def column_count(self) -> int:
+        """How many columns each example has."""
+        return math.prod(self.columns.shape[1:])
+
+    def column(self, index: Int[Array, ""]) -> Float[Array, "n *rest C"]:
+        """The same column of every example: ``S`` times a unit vector."""
+        count, *columns = self.columns.shape
+        one = jax.nn.one_hot(index, self.column_count, dtype=self.columns.dtype)
+        return self.spread(jnp.broadcast_to(one.reshape(columns), (count, *columns)))
 
 
 def output_root(
