@@ -1,0 +1,1 @@
+"""One file for each command; each is imported when it is called."""
