@@ -1,11 +1,13 @@
 """The networks of specs, as plain functions of a batch."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -14,7 +16,7 @@ from backcast.experiments.folder import Facts
 from backcast.experiments.network_spec import CnnSpec, MlpSpec
 from backcast.experiments.spec import Spec
 
-_WEIGHTS = jax.nn.initializers.lecun_normal()
+_CUT_DEVIATION = 0.87962566103423978  # of a normal variable that is cut off at +-2
 _EPSILON = 1e-5  # keeps the batch normalisation of a constant channel finite
 
 
@@ -33,10 +35,17 @@ def network(
     (LeCun's initialisation, that of Flax); biases begin at 0.
     """
     if isinstance(spec, MlpSpec):
-        params = _dense_layers(math.prod(input_shape), (*spec.hidden, outputs), key)
-        return Mlp(len(params)), params
+        shapes = _dense_shapes(math.prod(input_shape), (*spec.hidden, outputs))
+        return Mlp(len(shapes)), _begun(shapes, key)
     height, width, *colours = input_shape
-    return _cnn(spec, (height, width, *(colours or [1])), outputs, key)
+    shapes, left = _conv_shapes(spec, (height, width, *(colours or [1])))
+    dense = _dense_shapes(left, (*spec.hidden, outputs))
+    params, state = _begun(shapes | dense, key), {}
+    for block, filters in enumerate(spec.channels):
+        zeros, ones = jnp.asarray(np.zeros(filters)), jnp.asarray(np.ones(filters))
+        params[f"norm{block}"] = {"scale": ones, "bias": zeros}
+        state[f"norm{block}"] = {"mean": zeros, "var": ones}
+    return Cnn(spec.pools, len(dense), spec.momentum), params, state
 
 
 @final
@@ -97,34 +106,38 @@ class Cnn:
         return x * slope + (params["bias"] - mean * slope), state
 
 
-def _cnn(spec: CnnSpec, shape: tuple[int, ...], outputs: int, key: Key[Array, ""]):
+def _conv_shapes(spec: CnnSpec, shape: tuple[int, ...]) -> tuple[dict[str, tuple[int, ...]], int]:
+    """The shapes of the kernels, and how many numbers are left of an image behind them."""
     height, width, channels = shape
-    params: dict[str, Any] = {}
-    state: dict[str, Any] = {}
+    kernels = {}
     for block, (filters, size) in enumerate(zip(spec.channels, spec.pools, strict=True)):
-        key, own = jax.random.split(key)
-        kernel = _WEIGHTS(own, (3, 3, channels, filters))
-        params[f"conv{block}"] = {"kernel": kernel, "bias": jnp.zeros(filters)}
-        params[f"norm{block}"] = {"scale": jnp.ones(filters), "bias": jnp.zeros(filters)}
-        state[f"norm{block}"] = {"mean": jnp.zeros(filters), "var": jnp.ones(filters)}
+        kernels[f"conv{block}"] = (3, 3, channels, filters)
         height, width, channels = height // size, width // size, filters
     if not height * width:
         raise DataError(
             f"Images of {shape[0]} x {shape[1]} pixels are too small to be pooled by "
             f"{', '.join(map(str, spec.pools))}: choose smaller network.pools."
         )
-    dense = _dense_layers(height * width * channels, (*spec.hidden, outputs), key)
-    return Cnn(spec.pools, len(dense), spec.momentum), params | dense, state
+    return kernels, height * width * channels
 
 
-def _dense_layers(inputs: int, widths: tuple[int, ...], key: Key[Array, ""]) -> dict[str, Any]:
-    params = {}
-    for layer, width in enumerate(widths):
-        key, own = jax.random.split(key)
-        kernel = _WEIGHTS(own, (inputs, width))
-        params[f"dense{layer}"] = {"kernel": kernel, "bias": jnp.zeros(width)}
-        inputs = width
-    return params
+def _dense_shapes(inputs: int, widths: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    pairs = enumerate(itertools.pairwise((inputs, *widths)))
+    return {f"dense{layer}": pair for layer, pair in pairs}
+
+
+def _begun(shapes: dict[str, tuple[int, ...]], key: Key[Array, ""]) -> dict[str, Any]:
+    """Layers with kernels of these shapes, from a single draw: each shape would be compiled for."""
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    drawn = np.asarray(jax.random.truncated_normal(key, -2.0, 2.0, (sum(sizes),)))
+    pieces = np.split(drawn / _CUT_DEVIATION, np.cumsum(sizes)[:-1])
+    return {
+        name: {
+            "kernel": jnp.asarray(piece.reshape(shape) / math.sqrt(math.prod(shape[:-1]))),
+            "bias": jnp.asarray(np.zeros(shape[-1])),
+        }
+        for (name, shape), piece in zip(shapes.items(), pieces, strict=True)
+    }
 
 
 def _through(params: PyTree, x: Float[Array, "n _"], layers: int) -> Float[Array, "n _"]:
