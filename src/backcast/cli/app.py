@@ -10,6 +10,7 @@ from cyclopts.exceptions import UnknownOptionError
 import backcast
 
 COMMANDS = {
+    "demo": "See in a minute what filtering and smoothing do.",
     "run": "Run an experiment, or go on with it.",
     "sweep": "Run many variations of an experiment, here or on a cluster.",
     "tune": "Choose settings on validation data.",

@@ -103,7 +103,17 @@ class RunFolder:
     @property
     def facts(self) -> Facts:
         """What is known of the stream."""
-        return Facts.from_plain(self._record(FACTS))
+        from backcast.learning import LoadError
+
+        if not (self.path / FACTS).exists():
+            raise SpecError(f"{self.path} has not begun: its data were not read yet. Let it run.")
+        try:
+            return Facts.from_plain(self._record(FACTS))
+        except (KeyError, TypeError) as error:
+            raise LoadError(
+                f"{self.path / FACTS} was not written by this version of backcast: {error!r} is "
+                "amiss. Use the version that wrote it, or run the spec anew in another folder."
+            ) from error
 
     @property
     def environment(self) -> dict[str, Any]:
