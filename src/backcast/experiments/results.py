@@ -1,7 +1,7 @@
 """Runs read back and compared: what was run with several seeds belongs together."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -36,7 +36,7 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> "Spread | None":
         """The spread of the values that are known; None if none is."""
-        known = [value for value in values if value is not None and math.isfinite(value)]
+        known = [float(value) for value in values if value is not None and math.isfinite(value)]
         if not known:
             return None
         deviation = float(np.std(known, ddof=1)) if len(known) > 1 else None
@@ -104,17 +104,30 @@ def labelled(folders: Sequence[RunFolder]) -> list[str]:
     """For each run its name; and where several have the same name, the values that differ."""
     labels = []
     for folder in folders:
-        alike = [_values(other) for other in folders if other.spec.name == folder.spec.name]
         own = _values(folder)
-        fields = {field for values in alike for field in values}
-        differing = [
-            field
-            for field in sorted(fields)
-            if any(values.get(field) != own.get(field) for values in alike)
+        alike = [_values(other) for other in folders if other.spec.name == folder.spec.name]
+        stated = [
+            f"{_named(field)} {value}"
+            for field, value in sorted(own.items())
+            if any(_differs(field, own, values) for values in alike)
         ]
-        stated = [f"{field.rpartition('.')[2]} {own[field]}" for field in differing if field in own]
         labels.append(" ".join([folder.spec.name, *([f"({', '.join(stated)})"] if stated else [])]))
     return labels
+
+
+def _differs(field: str, own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a run of this name has another value there, not just another kind of table."""
+    if field in other:
+        return own[field] != other[field]
+    parts = field.split(".")
+    kinds = [".".join([*parts[:depth], "kind"]) for depth in range(1, len(parts))]
+    return all(own.get(kind) == other.get(kind) for kind in kinds)
+
+
+def _named(field: str) -> str:
+    """A field in one word: its own, or for the kind of a table that of the table."""
+    *_, table, name = ["", *field.split(".")]
+    return table if name == "kind" else name
 
 
 def rows(folders: Iterable[RunFolder]) -> list[dict[str, Any]]:

@@ -124,7 +124,8 @@ def _costs(groups: Sequence[Group]) -> Table:
 
 def provenance(runs: Iterable[RunFolder]) -> Table:
     """By what each run was done."""
-    rows = tuple(_origin(run) for run in runs)
+    ordered = sorted(runs, key=lambda run: (run.spec.name, run.spec.group, run.spec.seed))
+    rows = tuple(_origin(run) for run in ordered)
     columns = tuple(
         Column(head)
         for head in ("folder", "seed", "commit", "backcast", "jax", "python", "system", "cores")

@@ -1,5 +1,6 @@
 """Lines: accuracy as tasks are learned, and the eigenvalues of beliefs."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from backcast.experiments import Group, RunFolder
 from backcast.report.style import Drawing, blank, legend_below, literal, look
 
+_LABEL = 58  # characters to a line
 _MOST_TASKS = 6  # whose eigenvalues one figure shows
 
 
@@ -16,13 +18,14 @@ def average_so_far(groups: Sequence[Group]) -> Drawing:
 
     The line is the mean over the seeds; the band reaches from the smallest to the largest.
     """
-    figure, axes = blank(2.9 + 0.2 * len(groups))
+    labels = [textwrap.fill(literal(group.label), _LABEL) for group in groups]
+    figure, axes = blank(2.9 + 0.2 * sum(label.count("\n") + 1 for label in labels))
     told = []
-    for index, group in enumerate(groups):
+    for index, (group, label) in enumerate(zip(groups, labels, strict=True)):
         values = group.so_far()
         x = np.arange(1, values.shape[1] + 1)
         style = look(index)
-        axes.plot(x, values.mean(axis=0), label=literal(group.label), **style)
+        axes.plot(x, values.mean(axis=0), label=label, **style)
         if len(values) > 1:
             low, high = values.min(axis=0), values.max(axis=0)
             axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
