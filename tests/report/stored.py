@@ -35,7 +35,12 @@ ENVIRONMENT_OF_RUN = {
 }
 
 
-def stored(runs: Path, matrix, smoothed=None, names=None, learned=None, **changes) -> RunFolder:
+MATRIX_OF_TWO = [[0.9, 0.1], [0.8, 0.9]]
+
+
+def stored(
+    runs: Path, matrix, smoothed=None, names=None, learned=None, validation=0.0, **changes
+) -> RunFolder:
     """A finished run.
 
     Args:
@@ -44,6 +49,7 @@ def stored(runs: Path, matrix, smoothed=None, names=None, learned=None, **change
         smoothed: the accuracy of each task's smoothed model.
         names: of the tasks.
         learned: the positions of those that were learned.
+        validation: how much better the accuracy is on validation data.
         changes: of `PLAIN`, by dotted names with two underscores for the dot.
     """
     folder = begun(runs, **changes)
@@ -62,18 +68,20 @@ def stored(runs: Path, matrix, smoothed=None, names=None, learned=None, **change
     save_record(folder.path / FACTS, facts.as_plain())
     save_record(folder.path / ENVIRONMENT, {"sessions": [ENVIRONMENT_OF_RUN]})
     spent = {"evaluation_seconds": 1.0, "peak_memory": 500_000_000}
-    blocks = [Block("start", _scores("untrained", -1, -1, dict.fromkeys(range(tasks), 0.1)), spent)]
+    blocks = [
+        Block("start", _scores("untrained", -1, -1, dict.fromkeys(range(tasks), 0.1), 0.0), spent)
+    ]
     for i in learned:
         row = {j: value for j, value in enumerate(matrix[i]) if np.isfinite(value)}
         report = {"seconds": 2.0, **_spectrum(folder, i), **spent}
-        blocks.append(Block(f"task {i}", _scores("filtered", i, i, row), report))
+        blocks.append(Block(f"task {i}", _scores("filtered", i, i, row, validation), report))
     if smoothed is not None:
         last = learned[-1]
         scores = [
             score
             for j, value in enumerate(smoothed)
             for score in _scores(
-                "smoothed" if j in learned else "between", last, j, {j: float(value)}
+                "smoothed" if j in learned else "between", last, j, {j: float(value)}, validation
             )
         ]
         blocks.append(Block("smooth", tuple(scores), spent))
@@ -118,7 +126,7 @@ def _spectrum(folder, task):
     return {"retained": [9.0 + task, 3.0 + task / 2, 1.0], "deflated": [0.5, 0.0]}
 
 
-def _scores(stage, after, model, accuracies) -> tuple[Score, ...]:
+def _scores(stage, after, model, accuracies, validation) -> tuple[Score, ...]:
     return tuple(
         Score(
             stage,
@@ -127,14 +135,18 @@ def _scores(stage, after, model, accuracies) -> tuple[Score, ...]:
             task,
             part,
             200,
-            {
-                "accuracy": accuracy,
-                "balanced_accuracy": accuracy - 0.01,
-                "nll": 1.0 - accuracy,
-                "ece": 0.02,
-                "brier": 1.5 * (1 - accuracy),
-            },
+            _metrics(accuracy + gain),
         )
         for task, accuracy in accuracies.items()
-        for part in ("test", "validation")
+        for part, gain in (("test", 0.0), ("validation", validation))
     )
+
+
+def _metrics(accuracy) -> dict[str, float]:
+    return {
+        "accuracy": accuracy,
+        "balanced_accuracy": accuracy - 0.01,
+        "nll": 1.0 - accuracy,
+        "ece": 0.02,
+        "brier": 1.5 * (1 - accuracy),
+    }

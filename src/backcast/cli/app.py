@@ -31,6 +31,7 @@ def app() -> App:
         name="backcast",
         help="Train networks on sequences of tasks by Bayesian filtering, and smooth afterwards.",
         version=f"backcast {backcast.__version__}",
+        suppress_keyboard_interrupt=False,  # `main` says what it means
     )
     for order, (name, words) in enumerate(COMMANDS.items()):
         place = f"backcast.cli.commands.{name}:command"

@@ -71,17 +71,17 @@ def waiting(words: str, shown: bool = True) -> Iterator[None]:
         yield
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def number(value: int | float | None, digits: int = 4) -> str:
     """A number with so many decimals, or a dash."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def short(value: float) -> str:
+def short(value: int | float) -> str:
     """A number of any size in few characters."""
     return f"{value:.3g}"
 
 
-def size(amount: float | None) -> str:
+def size(amount: int | float | None) -> str:
     """Bytes, in the largest unit that leaves a number above 1."""
     if amount is None:
         return "-"
@@ -91,7 +91,7 @@ def size(amount: float | None) -> str:
     return f"{scaled:.{decimals}f} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: int | float) -> str:
     """Seconds, minutes and hours."""
     if seconds < 60:
         return f"{seconds:.1f} s"

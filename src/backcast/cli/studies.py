@@ -39,7 +39,7 @@ def parted(change: str) -> tuple[str, Any]:
 def value_of(text: str) -> Any:
     """A value as TOML has it (``20``, ``1e-3``, ``true``, ``[64, 64]``), or else a text."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        [value] = tomllib.loads(f"value = {text}").values()
+    except ValueError:  # no TOML, or more than one value
         return text
     return value if isinstance(value, bool | int | float | str | list | dict) else text

@@ -22,7 +22,6 @@ def command(
     scores.csv holds every single score.
     """
     from backcast.experiments import SpecError, run_folders
-    from backcast.report import write_report
 
     found = [run for folder in folders for run in run_folders(folder)]
     runs = list({run.path.resolve(): run for run in found}.values())
@@ -37,6 +36,9 @@ def command(
             "Let one finish: the same `backcast run` goes on with it."
         )
     with screen.waiting("drawing", not quiet):
+        # Not before there is something to draw: it takes its time.
+        from backcast.report import write_report
+
         page, files = write_report(runs, out, title)
     if quiet:
         screen.say(str(page))
