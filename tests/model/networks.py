@@ -112,10 +112,21 @@ class NnxConv(nnx.Module):
         return self.head(jnp.tanh(x).reshape(len(x), -1))
 
 
+def _attend(query, key, value, **_):
+    """Flax's own function computes in float32 whatever it is given."""
+    scores = jnp.einsum("nqhd,nkhd->nhqk", query, key) / query.shape[-1] ** 0.5
+    return jnp.einsum("nhqk,nkhd->nqhd", jax.nn.softmax(scores), value)
+
+
 class NnxAttention(nnx.Module):
     def __init__(self, rngs):
         self.attention = nnx.MultiHeadAttention(
-            2, FEATURES, decode=False, param_dtype=_float(), rngs=rngs
+            2,
+            FEATURES,
+            decode=False,
+            param_dtype=_float(),
+            attention_fn=_attend,
+            rngs=rngs,
         )
         self.head = nnx.Linear(FEATURES, OUTPUTS, param_dtype=_float(), rngs=rngs)
 

@@ -25,6 +25,9 @@ from backcast.model import Bernoulli, Categorical, Likelihood, as_model
 from backcast.model.curvature import ggn
 from backcast.model.door import check_batch
 
+# One for all learners and tasks: a training step is compiled for the very optimiser it is given.
+DEFAULT_OPTIMIZER = optax.adam(1e-3)
+
 
 @final
 class Learner:
@@ -129,9 +132,9 @@ class Learner:
         self.likelihood = contents.likelihood
         self.trajectory = contents.trajectory
         self._model = contents.model
-        # One for all tasks: a training step is compiled for the optimiser it is given.
-        default = None if contents.own_optimizer else optax.adam(1e-3)
-        self._optimizer = default if optimizer is None else optimizer
+        self._optimizer = optimizer
+        if optimizer is None and not contents.own_optimizer:
+            self._optimizer = DEFAULT_OPTIMIZER
         self._own_optimizer = contents.own_optimizer or optimizer is not None
         self._carried = contents.optimizer_leaves
         self._directory = None if directory is None else Path(directory)

@@ -107,6 +107,8 @@ class SmoothedModels:
                 # A generator that has failed is over: the next attempt is a new one.
                 self._made, self._remaining = [], self._backwards()
                 raise
+        if len(self._made) == len(self):
+            self._remaining = iter(())
         return self._made[back]
 
     def __iter__(self) -> Iterator[TaskModel]:

@@ -73,6 +73,7 @@ def leading(
         return LowRank(nothing, *jnp.zeros((2, 0), tree.gram(nothing).dtype))
     size = min(rank + oversampling, sum(leaf.size for leaf in jax.tree.leaves(like)))
     basis, block = _start(like, key, size, (passes + 1) * size)
+    basis, block, _ = _extend(basis, block, 0)
     images = []
     for step in range(passes):
         basis, block, image = _extend(basis, product(block), (step + 1) * size)
@@ -82,7 +83,7 @@ def leading(
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _start(like: PyTree, key: Key[Array, ""], size: int, capacity: int) -> tuple[PyTree, PyTree]:
-    """An empty basis with a random first block."""
+    """An empty basis, and a random first block."""
     leaves, structure = jax.tree.flatten(like)
     keys = jax.random.split(key, len(leaves))
     kinds = [jnp.promote_types(x.dtype, jnp.float32) for x in leaves]
@@ -93,9 +94,7 @@ def _start(like: PyTree, key: Key[Array, ""], size: int, capacity: int) -> tuple
             for k, x, kind in zip(keys, leaves, kinds, strict=True)
         ],
     )
-    basis = jax.tree.map(lambda b: jnp.zeros((capacity, *b.shape[1:]), b.dtype), block)
-    basis, block, _ = _extend(basis, block, 0)
-    return basis, block
+    return jax.tree.map(lambda b: jnp.zeros((capacity, *b.shape[1:]), b.dtype), block), block
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
