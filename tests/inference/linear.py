@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
-from linalg.precisions import flatten, size, unflatten
 
+import oracles
 from backcast.inference import Belief, Step, predict, update
 from backcast.linalg import DiagLowRank
+from linalg.precisions import flatten, jitted, size, unflatten
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,19 @@ class Story:
         return oracles.kalman_filter(self.prior, self.tasks, self.qs)
 
     def steps(self, dtype, rank: int | None = None) -> list[Step]:
-        """What Backcast's filter leaves behind."""
+        """What Backcast's filter leaves behind; with ``rank`` rows, it compiles for one shape.
+
+        As many rows as parameters truncate nothing.
+        """
         tree = lambda values: unflatten(self.space, np.asarray(values, dtype))  # noqa: E731
         diag = 1 / np.diag(self.prior.covariance)
-        none = np.zeros((0, diag.size))
+        none = np.zeros((rank or 0, diag.size))
         belief = Belief(tree(self.prior.mean), DiagLowRank(tree(diag), tree(none)))
         steps = []
         for (H, _, y), q in zip(self.tasks, self.qs, strict=True):
             q = tree(q)
             predicted = predict(belief, q)
-            P = np.asarray(predicted.precision.as_dense(), float)
+            P = np.asarray(jitted(DiagLowRank.as_dense)(predicted.precision), float)
             m = flatten(predicted.mean)
             mode = np.linalg.solve(P + H.T @ H, P @ m + H.T @ y)
             curvature = DiagLowRank(tree(np.zeros_like(m)), tree(H))
@@ -64,7 +67,8 @@ def error(belief: Belief, truth: oracles.Gaussian) -> float:
     deviation = np.sqrt(np.diag(truth.covariance))
     mean = np.abs(flatten(belief.mean) - truth.mean) / (deviation + np.abs(truth.mean))
     unit = np.sqrt(np.diag(P))
-    matrix = np.abs(np.asarray(belief.precision.as_dense(), float) - P) / np.outer(unit, unit)
+    got = np.asarray(jitted(DiagLowRank.as_dense)(belief.precision), float)
+    matrix = np.abs(got - P) / np.outer(unit, unit)
     return float(max(mean.max(), matrix.max()))
 
 

@@ -103,7 +103,7 @@ def diag_low_rank(draw: Draw, space, rank: int, singular: bool) -> tuple[DiagLow
     return DiagLowRank(unflatten(space, d), unflatten(space, W)), exact
 
 
-STRUCTURES = [Structure("DiagLowRank", (0, 1, 3, 12), diag_low_rank)]
+STRUCTURES = [Structure("DiagLowRank", (0, 3, 12), diag_low_rank)]
 
 
 @functools.cache

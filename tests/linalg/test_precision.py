@@ -17,7 +17,7 @@ from linalg.precisions import SPACES, STRUCTURES, draws, flatten, jitted, size, 
 
 TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
 DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.float64)]
-SPACE_OF_RANK = {0: "flat", 1: "nested", 3: "sequence"}
+SPACE_OF_RANK = {0: "sequence", 3: "nested"}
 
 
 def cases():

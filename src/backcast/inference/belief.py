@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from backcast.linalg import DiagLowRank, checks
+from backcast.linalg import DiagLowRank, checks, tree
 
 
 @final
@@ -38,7 +38,8 @@ class Belief(eqx.Module):
 
     def sample(self, key: PRNGKeyArray) -> PyTree:
         """One draw of the parameters."""
-        return jax.tree.map(jnp.add, self.mean, self.precision.sample(key))
+        drawn = jax.tree.map(jnp.add, self.mean, self.precision.sample(key))
+        return tree.cast_like(self.mean, drawn)
 
     def _offset(self, params: PyTree) -> PyTree:
         checks.same_tree(self.mean, params, "The parameters given to the belief")

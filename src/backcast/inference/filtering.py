@@ -61,13 +61,15 @@ def update(
         rank: how many rows to keep; all of them if None.
         remainder: what becomes of the rest; see `compress`.
     """
+    rows = None if rank is None else checks.count(rank, "The rank")
     checks.same_tree(predicted.mean, mode, "The mode")
     checks.same_tree(predicted.mean, curvature.diag, "The curvature")
     mode = checks.finite(mode, "The mode", "Training has diverged: lower the learning rate.")
-    checks.nonnegative(curvature.diag, "The curvature's diagonal", "It is a sum of squares.")
+    diag = checks.nonnegative(curvature.diag, "The curvature's diagonal", "It is a sum of squares.")
+    curvature = DiagLowRank(diag, curvature.factor)
     weight = checks.nonnegative(jnp.asarray(strength), "The strength", "Give one >= 0.")
     return checks.finite(
-        _update(predicted, mode, curvature, weight, rank, remainder),
+        _update(predicted, mode, curvature, weight, rows, remainder),
         "The updated belief",
         "Lower the strength, or check the curvature.",
     )

@@ -8,6 +8,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from backcast.linalg import checks, tree
@@ -25,7 +26,7 @@ class Relative:
     factor: float | Float[Array, ""]
 
 
-Level = float | Array | Relative
+Level = float | Array | np.ndarray | Relative
 
 
 @final
@@ -41,6 +42,7 @@ class Noise:
     def __init__(self, levels: Level | Mapping[str, Level] = 0.0):
         """Take one level for all leaves, or levels by pattern."""
         self.levels = dict(levels) if isinstance(levels, Mapping) else {"*": levels}
+        self._whole = False  # whether every leaf must have a level of its own
         for pattern, level in self.levels.items():
             value = level.factor if isinstance(level, Relative) else level
             if not checks.is_real(value):
@@ -58,17 +60,16 @@ class Noise:
     def from_tree(cls, variances: PyTree) -> "Noise":
         """Take the variances leaf by leaf, from a tree like the parameters'."""
         leaves = jax.tree.leaves(variances)
-        return cls(
-            {
-                glob.escape(name): leaf
-                for name, leaf in zip(tree.names(variances), leaves, strict=True)
-            }
-        )
+        patterns = [glob.escape(name) for name in tree.names(variances)]
+        noise = cls(dict(zip(patterns, leaves, strict=True)))
+        noise._whole = True
+        return noise
 
     def variance(self, params: PyTree, dt: float | Float[Array, ""] = 1.0) -> PyTree:
         """``dt * diag(Q)`` for these parameters: a tree like theirs.
 
-        A leaf whose entries share one variance is stored as that one number.
+        A leaf whose entries share one variance is stored as that one number, in float32 at least:
+        a variance is small, and half precision would round it to zero.
 
         Args:
             params: the parameters that drift; `Relative` levels are taken from their values.
@@ -81,13 +82,13 @@ class Noise:
         names, leaves = tree.names(params), jax.tree.leaves(params)
         chosen = self._choose(names)
         levels = [
-            _resolve(level, name, leaf, names, leaves) * elapsed.astype(leaf.dtype)
+            _resolve(level, name, leaf, names, leaves) * elapsed.astype(tree.accumulator(leaf))
             for level, name, leaf in zip(chosen, names, leaves, strict=True)
         ]
         return jax.tree.unflatten(jax.tree.structure(params), levels)
 
     def _choose(self, names: list[str]) -> list[Level]:
-        chosen: list[Level] = [0.0] * len(names)
+        chosen: list[Level | None] = [None] * len(names)
         for pattern, level in self.levels.items():
             hits = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
             if not hits:
@@ -97,7 +98,13 @@ class Noise:
                 )
             for i in hits:
                 chosen[i] = level
-        return chosen
+        forgotten = [name for name, level in zip(names, chosen, strict=True) if level is None]
+        if self._whole and forgotten:
+            raise ValueError(
+                f"The tree of noise lacks the parameters {forgotten}; give every leaf a variance, "
+                "or name leaves by patterns: what none matches does not drift."
+            )
+        return [0.0 if level is None else level for level in chosen]
 
     def __repr__(self) -> str:
         return f"Noise({self.levels!r})"
@@ -106,11 +113,11 @@ class Noise:
 def _resolve(
     level: Level, name: str, leaf: Array, names: list[str], leaves: list[Array]
 ) -> Float[Array, "..."]:
+    dtype = tree.accumulator(leaf)
     if isinstance(level, Relative):
         layer = [x for other, x in zip(names, leaves, strict=True) if _layer(other) == _layer(name)]
-        squares = sum(jnp.sum(jnp.square(x)) for x in layer)
-        return (jnp.asarray(level.factor) * squares / sum(x.size for x in layer)).astype(leaf.dtype)
-    value = jnp.asarray(level, leaf.dtype)
+        return jnp.asarray(level.factor, dtype) * tree.dot(layer, layer) / sum(map(jnp.size, layer))
+    value = jnp.asarray(level, dtype)
     if value.shape not in ((), leaf.shape):
         raise ValueError(
             f"The noise of leaf '{name}' has shape {value.shape}; give one number, or an array of "

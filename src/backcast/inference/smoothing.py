@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference.belief import Belief
-from backcast.linalg import DiagLowRank, Remainder, checks, compress
+from backcast.linalg import DiagLowRank, Remainder, checks, compress, tree
 
 
 @final
@@ -133,6 +133,7 @@ def _informed(
     message = later.message.drift(q)
     surprise = jax.tree.map(jnp.subtract, later.belief.mean, predicted_mean)
     mean = jax.tree.map(jnp.add, earlier.mean, earlier.precision.gain(q, surprise))
+    mean = tree.cast_like(earlier.mean, mean)
     return Belief(mean, earlier.precision.add(message)), message
 
 

@@ -67,7 +67,7 @@ def scale_columns(factor: PyTree, weight: PyTree) -> PyTree:
 
 def column_norms(factor: PyTree) -> PyTree:
     """``diag(W^T W)``: for each parameter, the sum of squares over the rows."""
-    return jax.tree.map(lambda w: jnp.sum(jnp.square(w.astype(accumulator(w))), axis=0), factor)
+    return jax.tree.map(_sum_of_squares, factor)
 
 
 def cast_like(reference: PyTree, values: PyTree) -> PyTree:
@@ -98,6 +98,14 @@ def _contract(x: Array, x_axes: Sequence[int], y: Array, y_axes: Sequence[int]) 
 def accumulator(*values: PyTree) -> jnp.dtype:
     """The type in which sums over these arrays are taken: their own, but at least float32."""
     return jnp.promote_types(jnp.result_type(*jax.tree.leaves(values)), jnp.float32)
+
+
+def _sum_of_squares(w: Array) -> Array:
+    # Row by row: XLA's own reduction over a leading axis is a hundred times slower on a CPU.
+    def add_row(sums: Array, row: Array) -> tuple[Array, None]:
+        return sums + jnp.square(row.astype(sums.dtype)), None
+
+    return lax.scan(add_row, jnp.zeros(w.shape[1:], accumulator(w)), w)[0]
 
 
 def _total(terms: PyTree) -> Array:

@@ -46,7 +46,7 @@ class Whitened(eqx.Module):
         rows = jax.tree.map(lambda w: w.astype(transform.dtype), factor)
         if len(transform) == 0:
             return cls(rows, transform)
-        state = (rows, transform, transform + tree.gram(rows, weight))
+        small = transform + tree.gram(rows, weight)
 
         def improve(state: _State) -> _State:
             rows, transform, small = state
@@ -54,11 +54,16 @@ class Whitened(eqx.Module):
             rows, transform = tree.recombine(step, rows), step @ transform
             return rows, transform, transform @ transform.T + tree.gram(rows, weight)
 
-        for _ in range(_PASSES):
-            state = jax.lax.cond(_is_well_conditioned(state[2]), lambda s: s, improve, state)
-        rows, transform, small = state
-        step = _inverse_root(small, _root(small))
-        return cls(tree.recombine(step, rows), step @ transform)
+        def improve_if_needed(state: _State, _: None) -> tuple[_State, None]:
+            return jax.lax.cond(_is_well_conditioned(state[2]), lambda s: s, improve, state), None
+
+        def improve_and_finish(state: _State) -> tuple[PyTree, Array]:
+            return _finish(jax.lax.scan(improve_if_needed, state, length=_PASSES)[0])
+
+        # Rows as good as they are skip the loop, which would copy them in every pass.
+        state = (rows, transform, small)
+        well = _is_well_conditioned(small)
+        return cls(*jax.lax.cond(well, _finish, improve_and_finish, state))
 
     def logdet(self) -> Float[Array, ""]:
         """``log det M``."""
@@ -72,6 +77,12 @@ class Whitened(eqx.Module):
         """
         grown = jnp.eye(len(c), dtype=self.transform.dtype) + self.transform
         return solve_triangular(grown, c, lower=True) if c.size else c
+
+
+def _finish(state: _State) -> tuple[PyTree, Array]:
+    rows, transform, small = state
+    step = _inverse_root(small, _root(small))
+    return tree.recombine(step, rows), step @ transform
 
 
 def _is_well_conditioned(matrix: Float[Array, "k k"]) -> Bool[Array, ""]:
