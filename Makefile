@@ -5,7 +5,7 @@ export JAX_PLATFORMS ?= cpu
 # Real data, where a developer keeps it beside the checkout; tests that need it skip without it.
 export BACKCAST_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: check test static format format-check lint types imports bench slow constraints clean
+.PHONY: check demo test static format format-check lint types imports bench slow constraints clean
 
 check: static test           ## everything CI checks
 
@@ -14,6 +14,9 @@ static: format-check lint types imports
 test: .venv/.ready           ## unit, property, conformance and documentation tests
 	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference
 	$(BIN)/pytest -n 2
+
+demo: .venv/.ready           ## what filtering and smoothing do, on embedded data
+	$(BIN)/backcast demo
 
 slow: .venv/.ready           ## studies of minutes
 	$(BIN)/pytest -m slow

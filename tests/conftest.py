@@ -26,6 +26,14 @@ def _float64(request):
         yield
 
 
+@pytest.fixture(scope="module")
+def quick_compiles():
+    """Less optimisation while compiling, for tests that compile much and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def compilations():
     """A function that tells how often XLA has compiled since the test began."""
