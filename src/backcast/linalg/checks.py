@@ -135,11 +135,13 @@ def _passing(values: PyTree, good: Callable[[Array], Array], rule: str, remedy: 
         return values
     places = [f" in leaf '{name}'" if name != "." else "" for name in tree.names(values)]
     if is_known(values):
-        flags = _any_bad(leaves, good)
-        if flags.any():
-            first = int(flags.argmax())
-            worst = leaves[first][~good(leaves[first])].ravel()[0]
-            raise ValueError(f"{rule}, but {worst} was given{places[first]}. {remedy}")
+        # Known values may be constants of a program that is being traced, which would trace this.
+        with jax.ensure_compile_time_eval():
+            flags = _any_bad(leaves, good)
+            if flags.any():
+                first = int(flags.argmax())
+                worst = leaves[first][~good(leaves[first])].ravel()[0]
+                raise ValueError(f"{rule}, but {worst} was given{places[first]}. {remedy}")
         return values
     messages = [f"{rule}, but other values were given{place}. {remedy}" for place in places]
     flags = jnp.stack([jnp.any(~good(leaf)) for leaf in leaves])
