@@ -24,9 +24,18 @@ def flat_rows(factor) -> np.ndarray:
 
 def jacobian(function, params) -> np.ndarray:
     """The derivatives of all outputs of ``function(params)``, with the parameters last."""
-    shape = jax.eval_shape(function, params).shape
-    leaves = jax.tree.leaves(jax.jit(jax.jacrev(function))(params))
-    return np.concatenate([np.asarray(x, float).reshape(*shape, -1) for x in leaves], axis=-1)
+    return outputs_and_jacobian(function, params)[1]
+
+
+def outputs_and_jacobian(function, params) -> tuple[np.ndarray, np.ndarray]:
+    def twice(params):
+        outputs = function(params)
+        return outputs, outputs
+
+    derivatives, outputs = jax.jit(jax.jacrev(twice, has_aux=True))(params)
+    leaves = [np.asarray(x, float) for x in jax.tree.leaves(derivatives)]
+    J = np.concatenate([x.reshape(*outputs.shape, -1) for x in leaves], axis=-1)
+    return np.asarray(outputs), J
 
 
 def categorical(f, y):

@@ -30,8 +30,8 @@ KEY = jax.random.key(5)
 CLASSES = 3
 
 everyone = pytest.mark.parametrize("animal", ZOO, ids=str)
-# Each library, and each architecture at least once.
-some = pytest.mark.parametrize("animal", [ZOO[i] for i in (2, 7, 9, 12, 16)], ids=str)
+# Each architecture, in four libraries.
+some = pytest.mark.parametrize("animal", [ZOO[i] for i in (2, 7, 9, 12)], ids=str)
 
 
 class Task:
@@ -46,14 +46,14 @@ class Task:
             model.state,
         )
         self.model = model.with_params(model.params, state)
-        self.outputs = self.function(x)(self.model.params)
+        function, params = self.function(x), self.model.params
+        self.outputs, J = dense.outputs_and_jacobian(function, params)
         rng = np.random.default_rng(1)
         entries = self.outputs.shape[:-1]
         y = rng.integers(0, CLASSES, entries)
         weights = rng.choice([0.0, 0.5, 1.0, 2.0], entries)
         weights.flat[0] = 1.0
         self.batches = [Batch(x[:3], y[:3], weights[:3]), Batch(x[3:], y[3:], weights[3:])]
-        J = dense.jacobian(self.function(x), self.model.params)
         self.H = dense.ggn(J, dense.hessians(dense.categorical, self.outputs, y), weights)
 
     def function(self, x):

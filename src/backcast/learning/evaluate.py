@@ -1,14 +1,16 @@
 """A network in use: outputs for inputs of any number, and how well they explain targets."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jax import lax
+from jaxtyping import Array, Float, Key, PyTree
 
+from backcast.linalg import Precision, tree
 from backcast.model import Batch, Likelihood, Model
 from backcast.model.reduction import example_count, mean_score, over_entries, total_loss
 
@@ -35,15 +37,56 @@ def evaluate(model: Model, likelihood: Likelihood, batches: Iterable[Batch]) -> 
 
 def outputs(model: Model, x: PyTree, batch_size: int) -> Float[Array, "n ..."]:
     """The outputs for any number of inputs, computed in batches of one shape."""
+    return _in_batches(lambda part: _outputs(model, part), x, batch_size)
+
+
+def expected(
+    model: Model,
+    likelihood: Likelihood,
+    precision: Precision,
+    x: PyTree,
+    keys: Key[Array, " samples"],
+    batch_size: int,
+) -> Float[Array, "n ..."]:
+    """The likelihood's mean, averaged over weights drawn around the model's own.
+
+    The network is taken as linear around them, ``f + J (theta - m)``: that is the model whose
+    posterior has the Gauss-Newton matrix for a precision (Immer et al., 2021).
+    """
+    return _in_batches(
+        lambda part: _expected(model, likelihood, precision, part, keys), x, batch_size
+    )
+
+
+def _in_batches(function: Callable[[PyTree], Array], x: PyTree, batch_size: int) -> Array:
     count = jax.tree.leaves(x)[0].shape[0]
     size = min(batch_size, count)
     parts = []
     for start in range(0, count, size):
         # The last batch reaches back, so that all have one shape and one compilation serves.
         begin = min(start, count - size)
-        part = _outputs(model, jax.tree.map(lambda leaf, b=begin: leaf[b : b + size], x))
+        part = function(jax.tree.map(lambda leaf, b=begin: leaf[b : b + size], x))
         parts.append(part[start - begin :])
     return jnp.concatenate(parts)
+
+
+@eqx.filter_jit
+def _expected(
+    model: Model,
+    likelihood: Likelihood,
+    precision: Precision,
+    x: PyTree,
+    keys: Key[Array, " samples"],
+) -> Float[Array, "n ..."]:
+    def add(total, key):
+        change = tree.cast_like(model.params, precision.sample(key))
+        found, turned = jax.jvp(
+            lambda params: model.apply(params, model.state, x)[0], (model.params,), (change,)
+        )
+        return total + likelihood.mean(found + turned), None
+
+    nothing = jnp.zeros_like(likelihood.mean(_outputs(model, x)))
+    return lax.scan(add, nothing, keys)[0] / len(keys)
 
 
 @eqx.filter_jit

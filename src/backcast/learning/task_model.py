@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference import Belief, smooth_backwards
-from backcast.learning.evaluate import evaluate, outputs
+from backcast.learning.evaluate import evaluate, expected, outputs
 from backcast.learning.examples import as_examples
 from backcast.learning.trajectory import Trajectory
-from backcast.linalg import Remainder
+from backcast.linalg import Remainder, checks
 from backcast.model import Likelihood, Model
 from backcast.model.door import check_batch, check_finite, output_shape
 
@@ -33,10 +33,7 @@ class TaskModel(eqx.Module):
 
     def outputs(self, x: Any, batch_size: int = 1024) -> Float[Array, "n ..."]:
         """What the network returns, such as logits; computed batch by batch."""
-        x = jax.tree.map(np.asarray, x, is_leaf=lambda leaf: isinstance(leaf, list))
-        check_finite(x)
-        output_shape(self.model, x)
-        return outputs(self.model, x, batch_size)
+        return outputs(self.model, self._checked(x), batch_size)
 
     def predict(self, x: Any, batch_size: int = 1024) -> Array:
         """The one target to bet on for each input."""
@@ -45,6 +42,26 @@ class TaskModel(eqx.Module):
     def predict_proba(self, x: Any, batch_size: int = 1024) -> Array:
         """The probabilities of the classes; for other likelihoods, the expected target."""
         return self.likelihood.mean(self.outputs(x, batch_size))
+
+    def expected(
+        self, x: Any, belief: Belief, *, samples: int = 64, seed: int = 0, batch_size: int = 1024
+    ) -> Array:
+        """`predict_proba`, averaged over a belief about the weights instead of at its mean only.
+
+        It tells where the weights are not known well enough to be sure, if the belief is in units
+        of examples (``scale="examples"``). The network is taken as linear around its weights.
+
+        Args:
+            x: inputs.
+            belief: such as ``learner.belief``, or ``learner.smooth().belief(task)``.
+            samples: how many weights to draw.
+            seed: what they are drawn by.
+            batch_size: how many inputs to look at together.
+        """
+        x = self._checked(x)
+        checks.same_tree(self.model.params, belief.mean, "The belief")
+        keys = jax.random.split(jax.random.key(seed), samples)
+        return expected(self.model, self.likelihood, belief.precision, x, keys, batch_size)
 
     def score(self, x: Any, y: Any = None, weights: Any = None, batch_size: int = 1024) -> float:
         """The mean score: accuracy for classes, and otherwise as the likelihood has it.
@@ -60,6 +77,12 @@ class TaskModel(eqx.Module):
     def unwrap(self) -> Any:
         """The network as the user's own kind of object."""
         return self.model.unwrap()
+
+    def _checked(self, x: Any) -> PyTree:
+        x = jax.tree.map(np.asarray, x, is_leaf=lambda leaf: isinstance(leaf, list))
+        check_finite(x)
+        output_shape(self.model, x)
+        return x
 
     def _quality(self, x: Any, y: Any, weights: Any, batch_size: int):
         examples = as_examples(
