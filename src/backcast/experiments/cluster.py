@@ -33,7 +33,7 @@ def attempted(specs: Sequence[Spec], place: Place, scheduler: str) -> Iterator[O
             ): spec
             for spec in specs
         }
-        for future in as_completed(list(futures)):
+        for future in as_completed(list(futures), loop=client.loop):
             try:
                 yield future.result()
             except KilledWorker as error:

@@ -77,6 +77,12 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
             "Settings are chosen on validation data, and this spec holds none out: set "
             "data.validation, as in validation = 0.1."
         )
+    several = len(seeded([spec], tuning.seeds)) > 1
+    if several and spec.data.test is not None and spec.data.seed is None:
+        raise SpecError(
+            "The seeds of this search divide the data differently, so that one would choose by "
+            "what another is tested on: set data.seed, as in seed = 0, and all divide alike."
+        )
     runs = Path(runs)
     if isinstance(tuning, GridTuning):
         tried = _on_grid(spec, tuning, runs, sweep)
@@ -85,7 +91,7 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
     known = [candidate for candidate in tried if candidate.value is not None]
     if not known:
         raise SpecError(
-            f"No setting has a {tuning.metric} on validation data: the runs in {runs} failed or "
+            f"No setting has {tuning.metric} on validation data: the runs in {runs} failed or "
             "diverged, or their method has no smoothed models to measure."
         )
     # The first of equals, so that the outcome is the same whenever the search is repeated.
