@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from backcast.data import DataError, Dataset
+from backcast.data import DataError, Dataset, dataset
 
 X = np.arange(24, dtype=np.uint8).reshape(6, 2, 2)
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -51,3 +51,34 @@ def test_where_takes_values_as_they_stand_in_the_file():
 def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(DataError, match=message):
         Dataset(**({"name": "set", "x": X, "y": Y, "classes": CLASSES} | change))
+
+
+def changed(**change):
+    columns = {"slide": np.arange(6), "site": np.array(list("ababab"))}
+    return Dataset(
+        **({"name": "set", "x": X, "y": Y, "classes": CLASSES, "columns": columns} | change)
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x": np.where(X == 23, 22, X)},
+        {"x": X.reshape(6, 4)},
+        {"x": X.astype(np.uint16)},
+        {"y": Y[::-1].copy()},
+        {"classes": ("a", "b", "d")},
+        {"columns": {"slide": np.arange(6), "site": np.array(list("ababaa"))}},
+        {"columns": {"slide": np.arange(6)}},
+    ],
+)
+def test_a_fingerprint_is_of_everything_that_a_run_may_depend_on(change):
+    assert changed().fingerprint() == changed(name="renamed", x=X.copy()).fingerprint()
+    assert changed(**change).fingerprint() != changed().fingerprint()
+
+
+def test_of_much_data_a_part_spread_over_all_is_looked_at(monkeypatch):
+    monkeypatch.setattr(dataset, "_FINGERPRINTED", 8)  # bytes; an input has 4, so every third
+    same = [changed(x=np.where(row == X // 4, 99, X)).fingerprint() for row in range(6)]
+    whole = changed().fingerprint()
+    assert [mark == whole for mark in same] == [False, True, True, False, True, True]

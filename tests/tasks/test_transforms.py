@@ -128,6 +128,11 @@ def test_a_change_is_of_each_image_alone_in_single_precision(change):
         (lambda: transforms.blur(float("inf")), "blur in pixels is a finite number, but inf"),
         (lambda: transforms.brighten(float("nan")), "brightness is a finite number, but nan"),
         (lambda: transforms.rotate(float("inf")), "angle in degrees is a finite number, but inf"),
+        (lambda: transforms.standardise((0.1,), (1.0, 1.0)), r"as many deviations as means"),
+        (
+            lambda: transforms.standardise((0.1,), (0.0,)),
+            r"all above 0; \(0.1,\) and \(0.0,\) were",
+        ),
         (lambda: transforms.stain(1.1), "between -1 and 1, but 1.1"),
         (lambda: transforms.stain(float("nan")), "between -1 and 1, but nan"),
     ],
