@@ -64,11 +64,11 @@ def drawing(demo: Demo) -> Drawing:
     for index, (label, values) in enumerate(series.items()):
         _line(left, 100 * values, index, label)
     left.set_ylabel("accuracy (%)")
-    left.set_title("On every task")
+    left.set_title("Accuracy on every task")
     gains = 100 * (demo.smoothed - demo.own(demo.filtered))
     _dots(right, gains)
-    right.set_ylabel("points of accuracy")
-    right.set_title("Smoothed instead of as it was")
+    right.set_ylabel("points of accuracy, by seed")
+    right.set_title("What smoothing changes")
     for axes in (left, right):
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.4, len(demo.tasks) - 0.6)
