@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -113,6 +114,18 @@ def test_each_fault_has_its_exit_code(backcast, monkeypatch, error, code):
     assert (found, out) == (code, "")
     assert err.startswith("backcast: ")
     assert ("goes on from there" in err) == (code == 130)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_told_in_words(backcast, monkeypatch):
+    def run(*_, **__):
+        warnings.warn("Images cannot be kept.", UserWarning, stacklevel=2)
+        raise SpecError("no")
+
+    monkeypatch.setattr("backcast.experiments.run", run)
+    code, _, err = backcast("run", "digits")
+    assert code == 2
+    assert err == "backcast: warning: Images cannot be kept.\nbackcast: no\n"
 
 
 def test_a_bug_of_ours_is_not_hidden(backcast, monkeypatch):

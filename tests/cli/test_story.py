@@ -35,6 +35,8 @@ def test_a_run_is_made_continued_looked_into_smoothed_and_reported(backcast, tmp
     assert backcast(*WORDS, "--quiet") == (0, f"runs/{path.name}\n", "")
     assert (path / "DONE").read_bytes() == done
 
+    assert "nothing is run again" in backcast(*WORDS)[2]
+
     _look_into(backcast, run)
     _smooth(backcast, run)
 

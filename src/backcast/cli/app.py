@@ -2,7 +2,9 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownOptionError
@@ -50,7 +52,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """
     tokens = sys.argv[1:] if tokens is None else list(tokens)
     try:
-        code = app()(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        code = _called(tokens)
     except CycloptsError as error:
         return _tell(_usage(error, tokens), MISTAKEN)
     except KeyboardInterrupt:
@@ -68,6 +70,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
             raise
         return _tell(str(error), code)
     return code if isinstance(code, int) else 0
+
+
+def _called(tokens: Sequence[str]) -> Any:
+    """Call the command; what it warns of is told in words, without the line of code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _tell(f"warning: {message}", 0)
+        return app()(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
 
 def _fault(error: Exception) -> int | None:

@@ -26,9 +26,11 @@ def command(
     """
     compiled.keep()
     from backcast.cli.studies import study
-    from backcast.experiments import run
+    from backcast.experiments import RunFolder, run
 
     wanted = study(spec, changes, seed).spec
+    if not quiet:
+        _say_what_is_there(RunFolder(runs / wanted.folder, wanted))
     folder = run(wanted, runs, data=data_dir, progress=not quiet)
     if folder.divergence is not None:
         screen.say(f"{folder.path} diverged. {folder.divergence['message']}", errors=True)
@@ -38,6 +40,15 @@ def command(
     else:
         _show(folder)
     return 0
+
+
+def _say_what_is_there(folder: "RunFolder") -> None:
+    """If the run was begun before, say how far it came."""
+    if folder.state == "done":
+        screen.say(f"{folder.path} is finished; nothing is run again.\n", errors=True)
+    elif learned := sum(name.startswith("task ") for name in folder.reports):
+        tasks = len(folder.facts.learned)
+        screen.say(f"{folder.path}: going on after {learned} of {tasks} tasks.", errors=True)
 
 
 def _show(folder: "RunFolder") -> None:
