@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import oracles
@@ -70,13 +68,3 @@ def error(belief: Belief, truth: oracles.Gaussian) -> float:
     got = np.asarray(jitted(DiagLowRank.as_dense)(belief.precision), float)
     matrix = np.abs(got - P) / np.outer(unit, unit)
     return float(max(mean.max(), matrix.max()))
-
-
-def step_without_data(earlier: Belief, q, dtype) -> Step:
-    """What a task leaves behind that has no examples."""
-    predicted = predict(earlier, q)
-    nothing = DiagLowRank(
-        jax.tree.map(jnp.zeros_like, earlier.mean),
-        jax.tree.map(lambda x: jnp.zeros((0, *x.shape), dtype), earlier.mean),
-    )
-    return Step(predicted, predicted, nothing, q)

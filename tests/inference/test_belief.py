@@ -110,7 +110,7 @@ def test_a_prior_is_as_precise_in_every_direction():
     np.testing.assert_array_equal(prior.precision.as_dense(), 4 * np.eye(3))
     theta = {"w": jnp.array([0.0, 0.0], jnp.bfloat16), "b": jnp.array(0.0)}
     np.testing.assert_allclose(prior.penalty(theta), 4 * (1 + 4 + 9) / 2)
-    assert jax.jit(prior.sample)(jax.random.key(0))["w"].dtype == jnp.bfloat16
+    assert jax.jit(Belief.sample)(prior, jax.random.key(0))["w"].dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("precision", [-1.0, np.nan, np.inf])

@@ -1,7 +1,5 @@
 """Predict and update against dense matrices, and what they refuse."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +65,7 @@ def test_an_update_adds_the_strength_times_the_curvature(dtype):
         H, exact_curvature = diag_low_rank(draw, SPACE, 2, True)
         predicted = Belief(unflatten(SPACE, draw.signed(D)), P)
         mode, strength = unflatten(SPACE, draw.signed(D)), draw.with_zeros(1)[0]
-        updated = update(predicted, mode, H, strength)
+        updated = update(predicted, mode, H, float(strength))
         truth = exact.dense() + float(strength) * exact_curvature.dense()
         assert matrix_error(dense(updated.belief.precision), truth) <= TOLERANCE[dtype]
         np.testing.assert_array_equal(flatten(updated.belief.mean), flatten(mode))
@@ -204,8 +202,8 @@ def filtered(before: Belief, q, mode, curvature: DiagLowRank, strength) -> Belie
 IN_A_PROGRAM = {
     "noise": ({"q": broken(-1.0)}, "The noise q must be finite and >= 0, but other .*'w'"),
     "belief": (
-        {"before": dataclasses.replace(belief(0), mean=broken(np.nan))},
-        "The predicted belief must be finite, but other .*'mean/w'",
+        {"before": Belief(MODE, DiagLowRank(broken(np.nan), belief(0).precision.factor))},
+        r"The (predicted|updated) belief must be finite, but other values were given in leaf",
     ),
     "mode": ({"mode": broken(np.inf, "b")}, "The mode must be finite, but other .*'b'"),
     "curvature": (

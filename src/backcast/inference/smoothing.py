@@ -122,6 +122,7 @@ def between(
     )
 
 
+@eqx.filter_jit
 def _limit(message: DiagLowRank, rank: int | None, remainder: Remainder) -> DiagLowRank:
     return message if rank is None else compress(message, rank, remainder)[0]
 
