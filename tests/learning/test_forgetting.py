@@ -42,8 +42,8 @@ def as_iterator(x, y):
 
 
 def as_validation(x, y):
-    other = np.random.default_rng(1)
-    fresh = other.normal(size=x.shape).astype(np.float32), np.zeros_like(y)
+    rng = np.random.default_rng(1)
+    fresh = rng.normal(size=x.shape).astype(np.float32), np.zeros_like(y)
     return fresh, {"validation": (x, y)}
 
 
@@ -55,8 +55,9 @@ def test_no_data_of_a_task_is_kept(tmp_path, given):
     kept = [weakref.ref(array) for array in (x, y)]
     kept += [weakref.ref(part) for part in arguments if isinstance(part, jax.Array)]
     del x, y
+    other = np.random.default_rng(2).normal(size=(64, 7)).astype(np.float32)
+    learner.observe(other[:, :4], other[:, 4:])
     learner.observe(*arguments, **keywords)
-    learner.observe(*(other + 1 for other in marked(64)))
     models = list(learner.smooth())
     del arguments, keywords
     gc.collect()
