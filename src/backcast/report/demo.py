@@ -22,6 +22,11 @@ HEADS = (
     "own model,\nsmoothed",
 )
 
+LEGEND = (
+    "Last model: the one there is in the end, on every task. "
+    "Own model: the one kept of each task, on that task."
+)
+
 
 def rows(demo: Demo) -> list[list[str]]:
     """The accuracies on test data in per cent, one row to a task and one for the mean.

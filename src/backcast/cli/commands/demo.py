@@ -20,7 +20,7 @@ def command(
     """
     compiled.keep()
     from backcast.experiments.demo import demo
-    from backcast.report.demo import HEADS, findings, rows, save
+    from backcast.report.demo import HEADS, LEGEND, findings, rows, save
 
     found = demo(out, seeds=seeds, progress=not quiet)
     figure = save(found, out / "demo.png")
@@ -29,6 +29,7 @@ def command(
         return 0
     many = "the mean over the seeds ± standard deviation" if found.seeds > 1 else "one seed"
     screen.table(rows(found), HEADS, title=f"Accuracy on test data in %, {many}")
+    screen.say(f"{LEGEND}\n")
     for finding in findings(found):
         screen.say(finding)
     screen.say(f"\n{figure}\nSee also: backcast report {out}")
