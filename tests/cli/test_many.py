@@ -75,6 +75,17 @@ def test_a_search_takes_what_is_best_on_validation_data(backcast, sweeps, tmp_pa
     assert "backcast run runs/toy-tuned.toml" in out
 
 
+def test_a_search_leaves_the_outcome_for_another_spec_of_its_name(backcast, sweeps, tmp_path):
+    assert backcast("tune", "toy.toml")[0] == 0
+    found = (tmp_path / "runs" / "toy-tuned.toml").read_bytes()
+    code, _, err = backcast("tune", "toy.toml", "-s", "training.epochs=3")
+    assert code == 2
+    assert "another spec that is also named 'toy'" in err
+    assert (tmp_path / "runs" / "toy-tuned.toml").read_bytes() == found
+    assert len(sweeps) == 1
+    assert backcast("tune", "toy.toml", "-s", "training.epochs=3", "-s", "name=three")[0] == 0
+
+
 def test_a_run_that_diverged_is_told_with_exit_code_1(backcast, monkeypatch, tmp_path):
     monkeypatch.setattr("backcast.experiments.run", lambda *_, **__: diverged(tmp_path))
     code, out, err = backcast("run", "digits")
@@ -105,7 +116,6 @@ def _ran(spec, runs):
     if spec.method.rank == 3:
         return Outcome(spec.folder, "diverged", "Lower it.")
     accuracy = 0.6 + 0.1 * spec.method.rank + 0.1 * spec.seed
-    plain = {name: value for name, value in spec.plain().items() if name != "name"}
     matrix = [[accuracy, 0.1], [accuracy, accuracy]]
-    stored(runs, matrix, [accuracy, accuracy], validation=-0.1, **plain)
+    stored(runs, matrix, [accuracy, accuracy], validation=-0.1, **spec.plain())
     return Outcome(spec.folder, "done")

@@ -40,11 +40,13 @@ class Tuned:
 
     Attributes:
         spec: the spec with the best settings.
+        group: `Spec.group` of the spec that was tuned.
         metric: what they are best by.
         candidates: all that was tried, in order.
     """
 
     spec: Spec
+    group: str
     metric: str
     candidates: tuple[Candidate, ...]
 
@@ -52,6 +54,7 @@ class Tuned:
         """Plain data for a JSON file."""
         return {
             "spec": self.spec.plain(),
+            "group": self.group,
             "metric": f"validation {self.metric}",
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }
@@ -70,7 +73,8 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
         sweep: runs specs there.
 
     Raises:
-        SpecError: there is no validation data, or no setting could be run.
+        SpecError: there is no validation data, no setting could be run, or a search of another
+            spec of this name has its outcome there.
     """
     if not spec.data.validation:
         raise SpecError(
@@ -84,6 +88,7 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
             "what another is tested on: set data.seed, as in seed = 0, and all divide alike."
         )
     runs = Path(runs)
+    _refuse_other(spec, runs)
     if isinstance(tuning, GridTuning):
         tried = _on_grid(spec, tuning, runs, sweep)
     else:
@@ -96,7 +101,7 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
         )
     # The first of equals, so that the outcome is the same whenever the search is repeated.
     best = max(known, key=lambda candidate: _worth(tuning, candidate))
-    tuned = Tuned(spec.changed(best.changes), tuning.metric, tuple(tried))
+    tuned = Tuned(spec.changed(best.changes), spec.group, tuning.metric, tuple(tried))
     _write(tuned, runs)
     return tuned
 
@@ -165,10 +170,27 @@ def _worth(tuning: Tuning, candidate: Candidate) -> float:
     return value if tuning.maximises else -value
 
 
+def _refuse_other(spec: Spec, runs: Path) -> None:
+    """Make sure that no outcome of another search is overwritten."""
+    from backcast.learning.files import load_record
+
+    path = _outcome(spec, runs)
+    if path.exists() and load_record(path).get("group") != spec.group:
+        raise SpecError(
+            f"{path} is the outcome for another spec that is also named '{spec.name}'. Give this "
+            "one another name, use another folder of runs, or move that file away."
+        )
+
+
+def _outcome(spec: Spec, runs: Path) -> Path:
+    return runs / f"{spec.name}-tuned.json"
+
+
 def _write(tuned: Tuned, runs: Path) -> None:
     from backcast.learning.files import save_record, settle, temporary
 
-    save_record(runs / f"{tuned.spec.name}-tuned.json", tuned.as_plain())
+    path = _outcome(tuned.spec, runs)
+    save_record(path, tuned.as_plain())
     with temporary(runs) as part:
         part.write_text(tuned.spec.toml(), encoding="utf-8")
-        settle(part, runs / f"{tuned.spec.name}-tuned.toml")
+        settle(part, path.with_suffix(".toml"))
