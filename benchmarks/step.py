@@ -22,6 +22,13 @@ from backcast.linalg import DiagLowRank
 from backcast.model import Batch, Categorical, as_model
 
 
+def apply(params, x):
+    """The network's outputs."""
+    for layer in params[:-1]:
+        x = jax.nn.relu(x @ layer["w"] + layer["b"])
+    return x @ params[-1]["w"] + params[-1]["b"]
+
+
 def mlp(key):
     """The network, as (apply, params)."""
     sizes = (784, 400, 400, 10)
@@ -30,12 +37,6 @@ def mlp(key):
         {"w": jax.random.normal(k, (a, b)) / jnp.sqrt(a), "b": jnp.zeros(b)}
         for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
-
-    def apply(params, x):
-        for layer in params[:-1]:
-            x = jax.nn.relu(x @ layer["w"] + layer["b"])
-        return x @ params[-1]["w"] + params[-1]["b"]
-
     return apply, params
 
 
