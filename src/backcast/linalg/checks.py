@@ -3,6 +3,9 @@
 Shapes, types and structure are known while tracing and always checked. Values are checked at
 once where they are known; under ``jit`` the same message surfaces as an error when the compiled
 function runs, never as a silent NaN.
+
+Where a compiled function runs on several devices, the one that finds the error leaves the others
+waiting for it, and XLA ends the process: there, check values before they enter the program.
 """
 
 from collections.abc import Callable
