@@ -67,6 +67,7 @@ def test_every_command_has_its_file(backcast):
         (["run", "digits", "--set", "method.rank"], "give a field and its value"),
         (["run", "digits", "--seed", "x"], 'unable to convert "x" into int'),
         (["run", "digits", "--seed", "-1"], "seed: must be at least 0"),
+        (["run", "digits", "more", "yet"], "There is no use for more, yet."),
         (["run"], "SPEC requires an argument"),
         (["run", "gone.toml"], "There is no gone.toml"),
         (["sweep", "digits", "--jobs", "0"], "at least 1"),

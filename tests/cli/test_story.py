@@ -57,6 +57,7 @@ def _look_into(backcast, run):
     kept, lost = sum(report["retained"]), sum(report["deflated"])
     assert f"{100 * kept / (kept + lost):.1f} %" in out
     assert "3 of 3" in out
+    assert "rank 3" in out
     assert "64 x 4 " in out
     # Mean, diagonal and three rows, of 64 * 4 + 4 + 4 * 10 + 10 weights of four bytes.
     assert f"{310 * 4 * 5 / 1000:.1f} kB of memory" in out

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cyclopts import App, CycloptsError
-from cyclopts.exceptions import UnknownOptionError
+from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 import backcast
 
@@ -103,6 +103,8 @@ def _fault(error: Exception) -> int | None:
 def _usage(error: CycloptsError, tokens: Sequence[str]) -> str:
     """What was wrong with the command line, and where to read what is right."""
     said = str(error).strip()
+    if isinstance(error, UnusedCliTokensError):
+        said = f"There is no use for {', '.join(error.unused_tokens or ())}."
     if isinstance(error, UnknownOptionError) and "." in (error.token.keyword or ""):
         field = (error.token.keyword or "").lstrip("-")
         said = f"{said} Fields of a spec are given by --set, as in --set {field}=..."

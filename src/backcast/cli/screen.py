@@ -51,14 +51,21 @@ def table(
         title=Text(title) if title else None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         pad_edge=False,
+        show_edge=False,
     )
     for index, head in enumerate(heads):
-        justify = "left" if index < words else "right"
-        drawn.add_column(Text(head), justify=justify, overflow="fold")
+        if index < words:
+            drawn.add_column(Text(head), overflow="fold")
+        else:
+            # Words may be broken where the window is narrow, and numbers not.
+            widest = max([*(len(row[index]) for row in rows), *map(len, head.split())])
+            drawn.add_column(Text(head), justify="right", min_width=widest)
     for row in rows:
         drawn.add_row(*map(Text, row))
     console().print(drawn)
+    say("")
 
 
 @contextlib.contextmanager

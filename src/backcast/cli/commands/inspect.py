@@ -60,11 +60,10 @@ def _tasks(learner: "Learner") -> None:
                 f"{used} of {rank}",
                 f"{100 * math.fsum(kept) / total:.1f} %" if total else "-",
                 *(screen.short(values[at]) if values else "-" for values, at in _ends(kept, lost)),
-                screen.duration(entry.report["seconds"]),
             ]
         )
     heads = ["Task", "name", "examples", "rows used", "kept", "largest", "last kept", "first lost"]
-    screen.table(rows, [*heads, "time"], words=2, title="Capacity: the curvature that has rows")
+    screen.table(rows, heads, words=2, title="Capacity: the curvature that has rows")
     if learner.settings.remainder == "diagonal":
         screen.say("What has no row is not forgotten: it is in the diagonal.")
     else:

@@ -37,15 +37,15 @@ def command(
         [
             str(index),
             task["name"],
+            task["file"],
             f"{task['moved']:.4f}",
             f"{task['deviation_filtered']:.3g}",
             f"{task['deviation_smoothed']:.3g}",
-            task["file"],
         ]
         for index, task in enumerate(tasks)
     ]
-    heads = ["Task", "name", "moved", "deviation before", "after", "file"]
-    screen.table(rows, heads, words=2, title=f"Smoothed models of {run.path.name}")
+    heads = ["Task", "name", "file", "moved", "deviation before", "after"]
+    screen.table(rows, heads, words=3, title=f"Smoothed models of {run.path.name}")
     screen.say("moved: how far the weights went, relative to their norm.")
     screen.say("deviation: of a weight, the mean over all, by the belief before and after.")
     screen.say(f"\n{out / RECORD}")
