@@ -9,7 +9,7 @@ import pytest
 
 from backcast import __version__
 from backcast.cli.app import COMMANDS
-from backcast.experiments import BusyError, SpecError, StorageError
+from backcast.experiments import BusyError, SpecError, StorageError, built_in
 
 HELP = """
 import sys
@@ -51,6 +51,12 @@ def test_version(backcast):
 def test_every_command_has_its_file(backcast):
     for name in COMMANDS:
         assert backcast(name, "--help")[0] == 0
+
+
+def test_help_names_every_built_in_spec(backcast):
+    _, out, _ = backcast("run", "--help")
+    words = " ".join(out.replace("│", " ").split())
+    assert f"comes with backcast: {', '.join(built_in())}." in words
 
 
 @pytest.mark.parametrize(

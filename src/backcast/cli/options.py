@@ -5,11 +5,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+import backcast
+
+# Asking `backcast.experiments` for them would take half a second, for every --help.
+_SPECS = sorted(path.stem for path in Path(backcast.__file__).parent.glob("experiments/specs/*"))
+
 Name = Annotated[
     str,
     Parameter(
-        help="The path of a TOML file, or the name of a spec that comes with backcast: digits, "
-        "disjoint-mnist, permuted-mnist."
+        help="The path of a TOML file, or the name of a spec that comes with backcast: "
+        f"{', '.join(_SPECS)}."
     ),
 ]
 Changes = Annotated[
