@@ -11,6 +11,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """A folder where processes find what others have compiled."""
-    return tmp_path_factory.mktemp("compiled")
+def compiled(tmp_path_factory, worker_id):
+    """A folder where processes find what others have compiled, those of other workers too."""
+    own = tmp_path_factory.getbasetemp()
+    return (own if worker_id == "master" else own.parent) / "compiled"

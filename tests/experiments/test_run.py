@@ -173,6 +173,24 @@ def test_models_of_tasks_that_were_not_learned_are_inferred(tmp_path):
     assert folder.final["test"]["smoothed_accuracy"] == pytest.approx((own[0] + own[3]) / 2)
 
 
+def test_an_inferred_model_is_the_one_for_its_time(tmp_path):
+    folder = quickly(tmp_path, stream={"tasks": 4, "learn": [0, 3]}, method__noise=0.1)
+    stream = folder.spec.stream.stream(folder.spec.data.partition(None, 0), 0)
+    learner = folder.learner()
+
+    def nll(fraction, position):
+        x, y = stream[position].test
+        p = np.asarray(learner.between(0, fraction).predict_proba(x), float)
+        return -np.log(p[np.arange(len(y)), y]).mean()
+
+    inferred = [s for s in folder.scores if s.stage == "between" and s.part == "test"]
+    assert [s.task for s in inferred] == [1, 2]
+    for score in inferred:
+        expected = [nll(t / 3, score.task) for t in range(4)]
+        close = [score.metrics["nll"] == pytest.approx(value, rel=1e-5) for value in expected]
+        assert close == [t == score.task for t in range(4)]
+
+
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
