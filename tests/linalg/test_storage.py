@@ -41,8 +41,9 @@ def made(P: DiagLowRank, q):
 @halves
 def test_sums_are_as_exact_as_with_float32(half):
     P, matrix = stored(half)
-    x = RNG.standard_normal(D).astype(np.float32)
-    v = unflatten(SPACE, x)
+    v = unflatten(SPACE, RNG.standard_normal(D).astype(np.float32))
+    v = jax.tree.map(lambda x: x.astype(half), v)
+    x = flatten(v)
     inverse = np.linalg.inv(matrix)
     truths = (
         matrix @ x,
