@@ -366,6 +366,13 @@ def test_no_jacobian_of_all_examples_is_ever_held():
     def taken(function, *arguments):
         return jax.jit(function).lower(*arguments).compile().memory_analysis().temp_size_in_bytes
 
+    def with_jacobians(vector):
+        jacobians = jax.jacrev(lambda p: deep(p, batch.x))(params)
+        return [
+            jnp.tensordot(jacobians[name], vector[name], vector[name].ndim) for name in ("a", "b")
+        ]
+
+    assert taken(with_jacobians, params) > of_jacobians / 10, "this is what would be seen"
     block = tree.no_rows(params, rank)
     held = taken(lambda b: products(model, Categorical(), batch, b, "exact", KEY), block)
     assert held < of_jacobians / 50
