@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from backcast.linalg import DiagLowRank, checks, tree
+from backcast.linalg import DiagLowRank, Precision, checks, tree
 
 
 @final
@@ -16,7 +16,7 @@ class Belief(eqx.Module):
     """``N(m, P^-1)`` over a pytree of parameters."""
 
     mean: PyTree
-    precision: DiagLowRank
+    precision: Precision
 
     def __check_init__(self):
         """Refuse a mean and a precision of different parameters."""

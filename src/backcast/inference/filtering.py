@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference.belief import Belief
-from backcast.linalg import DiagLowRank, Remainder, Spectrum, checks, compress, tree
+from backcast.linalg import Precision, Remainder, Spectrum, checks, compress, tree
 
 
 @final
@@ -17,12 +17,13 @@ class Update(eqx.Module):
     Attributes:
         belief: ``N(m_t, P_t^-1)``, the filtered belief.
         curvature: ``lambda H_t``, what the task added before compression; the smoother needs it.
-        spectrum: the eigenvalues that compression retained and deflated.
+        spectrum: the eigenvalues that compression retained and deflated, where the structure has
+            them.
     """
 
     belief: Belief
-    curvature: DiagLowRank
-    spectrum: Spectrum
+    curvature: Precision
+    spectrum: Spectrum | None
 
 
 def predict(belief: Belief, q: PyTree) -> Belief:
@@ -46,7 +47,7 @@ def _predict(belief: Belief, q: PyTree) -> Belief:
 def update(
     predicted: Belief,
     mode: PyTree,
-    curvature: DiagLowRank,
+    curvature: Precision,
     strength: float | Float[Array, ""] = 1.0,
     rank: int | None = None,
     remainder: Remainder = "diagonal",
@@ -58,7 +59,7 @@ def update(
         mode: ``m_t``, the parameters that minimise mean loss plus ``predicted.penalty``.
         curvature: ``H_t``, the generalised Gauss-Newton matrix of the mean loss at the mode.
         strength: ``lambda``; it scales the curvature as it is added and is no part of the loss.
-        rank: how many rows to keep; all of them if None.
+        rank: how many rows to keep, or products of a `Kronecker`; all of them if None.
         remainder: what becomes of the rest; see `compress`.
     """
     rows = None if rank is None else checks.count(rank, "The rank")
@@ -79,15 +80,14 @@ def update(
 def _update(
     predicted: Belief,
     mode: PyTree,
-    curvature: DiagLowRank,
+    curvature: Precision,
     strength: Float[Array, ""],
     rank: int | None,
     remainder: Remainder,
 ) -> Update:
     absorbed = curvature.scale(strength)
     precision = predicted.precision.add(absorbed)
-    rows = precision.rank if rank is None else rank
-    precision, spectrum = compress(precision, rows, remainder)
+    precision, spectrum = compress(precision, rank, remainder)
     precision = tree.cast_like(predicted.precision, precision)
     return Update(Belief(mode, precision), absorbed, spectrum)
 

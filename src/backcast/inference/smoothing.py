@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference.belief import Belief
-from backcast.linalg import DiagLowRank, Remainder, checks, compress, tree
+from backcast.linalg import Precision, Remainder, checks, compress, tree
 
 
 @final
@@ -26,7 +26,7 @@ class Step(eqx.Module):
 
     predicted: Belief
     filtered: Belief
-    curvature: DiagLowRank
+    curvature: Precision
     q: PyTree
 
 
@@ -40,7 +40,7 @@ class Smoothed(eqx.Module):
     """
 
     belief: Belief
-    message: DiagLowRank
+    message: Precision
 
 
 def smooth(
@@ -123,13 +123,13 @@ def between(
 
 
 @eqx.filter_jit
-def _limit(message: DiagLowRank, rank: int | None, remainder: Remainder) -> DiagLowRank:
+def _limit(message: Precision, rank: int | None, remainder: Remainder) -> Precision:
     return message if rank is None else compress(message, rank, remainder)[0]
 
 
 def _informed(
     earlier: Belief, predicted_mean: PyTree, q: PyTree, later: Smoothed
-) -> tuple[Belief, DiagLowRank]:
+) -> tuple[Belief, Precision]:
     """An earlier belief with what is known later, a drift of ``q`` away, and the message it got."""
     message = later.message.drift(q)
     surprise = jax.tree.map(jnp.subtract, later.belief.mean, predicted_mean)

@@ -1,7 +1,18 @@
 """Precision matrices over pytrees; knows nothing of models, data or tasks."""
 
-from backcast.linalg.compress import Remainder, Spectrum, compress
+from backcast.linalg.blocks import Block
+from backcast.linalg.compress import compress
 from backcast.linalg.diag_low_rank import DiagLowRank
+from backcast.linalg.kronecker import Kronecker
 from backcast.linalg.precision import Precision
+from backcast.linalg.spectrum import Remainder, Spectrum
 
-__all__ = ["DiagLowRank", "Precision", "Remainder", "Spectrum", "compress"]
+__all__ = [
+    "Block",
+    "DiagLowRank",
+    "Kronecker",
+    "Precision",
+    "Remainder",
+    "Spectrum",
+    "compress",
+]

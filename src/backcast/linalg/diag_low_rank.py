@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from backcast.linalg import checks, tree
 from backcast.linalg.precision import Precision
+from backcast.linalg.spectrum import Remainder, Spectrum, leading_rows
 from backcast.linalg.whitening import Whitened
 
 
@@ -53,6 +54,23 @@ class DiagLowRank(Precision):
     def rank(self) -> int:
         """The number ``k`` of rows of the factor."""
         return tree.rank(self.factor)
+
+    def compressed(self, rank: int | None, remainder: Remainder) -> "tuple[DiagLowRank, Spectrum]":
+        """The ``rank`` leading eigenvectors of ``W^T W`` as rows, see `leading_rows`.
+
+        With ``remainder="diagonal"`` the squares of the deflated rows go to the diagonal, and
+        ``diag(P)`` stays what it was.
+        """
+        factor, spectrum = leading_rows(self.factor, self.rank if rank is None else rank)
+        if remainder == "drop" or factor is self.factor:
+            return DiagLowRank(self.diag, factor), spectrum
+        diag = jax.tree.map(
+            lambda d, before, after: d + jnp.maximum(before - after, 0).astype(d.dtype),
+            self.diag,
+            tree.column_norms(self.factor),
+            tree.column_norms(factor),
+        )
+        return DiagLowRank(diag, factor), spectrum
 
     def mv(self, x: PyTree) -> PyTree:
         """``P x = d x + W^T (W x)``, in ``O(k D)``."""

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from backcast.linalg import checks, tree
 from backcast.linalg.blocks import Block
 from backcast.linalg.precision import Precision
+from backcast.linalg.spectrum import Remainder
 
 
 @final
@@ -105,6 +106,10 @@ class Kronecker(Precision):
             self.right,
             self.blocks,
         )
+
+    def compressed(self, rank: int | None, remainder: Remainder) -> "tuple[Kronecker, None]":
+        """At most ``rank`` products, the oldest merged; nothing is left over. See `merged`."""
+        return (self if rank is None else self.merged(rank)), None
 
     def merged(self, terms: int) -> "Kronecker":
         """At most ``terms`` products: the oldest are merged, ``(A_1 + A_2) x (G_1 + G_2)``.

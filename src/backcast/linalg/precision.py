@@ -5,6 +5,8 @@ from abc import abstractmethod
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from backcast.linalg.spectrum import Remainder, Spectrum
+
 
 class Precision(eqx.Module):
     """A symmetric positive semi-definite matrix ``P`` over a pytree of parameters.
@@ -12,7 +14,12 @@ class Precision(eqx.Module):
     A *vector* here is a pytree like the parameters. ``mv``, ``quad``, ``add``, ``scale``, ``drift``
     and ``gain`` hold for every positive semi-definite ``P``, zero included; ``solve``, ``logdet``,
     ``variance`` and ``sample`` need a positive definite one.
+
+    Attributes:
+        diag: the part of ``P`` that is diagonal, a vector of non-negative numbers.
     """
+
+    diag: eqx.AbstractVar[PyTree]
 
     @abstractmethod
     def mv(self, x: PyTree) -> PyTree:
@@ -29,6 +36,12 @@ class Precision(eqx.Module):
     @abstractmethod
     def scale(self, strength: float | Float[Array, ""]) -> "Precision":
         """``strength * P`` for ``strength >= 0``."""
+
+    @abstractmethod
+    def compressed(
+        self, rank: int | None, remainder: Remainder
+    ) -> "tuple[Precision, Spectrum | None]":
+        """``P`` with no more than ``rank`` of what the structure counts; all of it if None."""
 
     @abstractmethod
     def drift(self, q: PyTree) -> "Precision":
