@@ -1,7 +1,7 @@
 """Beliefs and what the filter and smoother do with them. Knows only `linalg`."""
 
 from backcast.inference.belief import Belief, anchor
-from backcast.inference.filtering import Update, predict, update
+from backcast.inference.filtering import Update, predict, update, update_by_penalties
 from backcast.inference.noise import Noise, Relative
 from backcast.inference.smoothing import Smoothed, Step, between, smooth, smooth_backwards
 
@@ -18,4 +18,5 @@ __all__ = [
     "smooth",
     "smooth_backwards",
     "update",
+    "update_by_penalties",
 ]
