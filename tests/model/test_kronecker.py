@@ -209,8 +209,8 @@ def test_merging_loses_nothing_but_cross_terms():
         ).precision
         for key in jax.random.split(KEY, 3)
     ]
-    exact = Kronecker.isotropic(model.params, 0.1, tasks[0].blocks, terms=3)
-    osla = Kronecker.isotropic(model.params, 0.1, tasks[0].blocks, terms=1)
+    exact = Kronecker.isotropic(model.params, 0.1, tasks[0].blocks, rank=3)
+    osla = Kronecker.isotropic(model.params, 0.1, tasks[0].blocks, rank=1)
     for task in tasks:
         exact, osla = exact.add(task).merged(3), osla.add(task).merged(1)
     truth = 0.1 * np.eye(len(exact.as_dense())) + sum(np.asarray(t.as_dense()) for t in tasks)
@@ -228,6 +228,6 @@ def test_noise_is_refused_and_none_changes_nothing():
 
 
 def test_more_than_one_product_has_no_inverse():
-    precision = Kronecker.isotropic({"w": jnp.ones((2, 3))}, 2.0, (Block(0, (0,), (1,)),), terms=2)
+    precision = Kronecker.isotropic({"w": jnp.ones((2, 3))}, 2.0, (Block(0, (0,), (1,)),), rank=2)
     with pytest.raises(ValueError, match=r"sum of 2 Kronecker products .* merged\(1\)"):
         precision.solve({"w": jnp.ones((2, 3))})

@@ -11,18 +11,26 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key, PyTree
 
-from backcast.inference import Belief, Noise, between, predict, update
+from backcast.inference import (
+    Belief,
+    Noise,
+    between,
+    predict,
+    update,
+    update_by_penalties,
+)
 from backcast.learning import saving
+from backcast.learning.curvature_settings import CurvatureSettings
 from backcast.learning.examples import ArrayExamples, Examples, Leading, as_examples
 from backcast.learning.fit import Fitted, Problem, Training, fit
 from backcast.learning.progress import Progress, Silent, watched
 from backcast.learning.saving import Contents, Written
-from backcast.learning.settings import CurvatureSettings, Scale, Settings
+from backcast.learning.settings import Centre, Scale, Settings
+from backcast.learning.structure import LowRank, Structure
 from backcast.learning.task_model import SmoothedModels, TaskModel, interpolated
 from backcast.learning.trajectory import Record, Trajectory
 from backcast.linalg import Remainder
 from backcast.model import Bernoulli, Categorical, Likelihood, as_model
-from backcast.model.curvature import ggn
 from backcast.model.door import check_batch
 
 # One for all learners and tasks: a training step is compiled for the very optimiser it is given.
@@ -53,6 +61,10 @@ class Learner:
             however many examples it has.
         remainder: what becomes of the curvature that the rank has no room for: it goes to the
             ``"diagonal"``, or ``"drop"`` as in the paper.
+        structure: another structure of the precision, such as `Products()`; rank and remainder are
+            then its own.
+        centre: where the belief lies after a task: at the ``"mode"`` that was found; or, with a
+            penalty for every task at a mode of its own, at the minimum of all ``"penalties"``.
         curvature: how a task's curvature is computed.
         optimizer: any optax optimiser; Adam with a learning rate of 0.001 if None.
         epochs: how often to go through a task's examples, at most.
@@ -76,6 +88,8 @@ class Learner:
         strength: float = 1.0,
         scale: Scale = "examples",
         remainder: Remainder = "diagonal",
+        structure: Structure | None = None,
+        centre: Centre = "mode",
         curvature: CurvatureSettings | None = None,
         optimizer: optax.GradientTransformation | None = None,
         epochs: int = 10,
@@ -94,11 +108,11 @@ class Learner:
                 "or Custom(loss) for a loss of your own."
             )
         settings = Settings(
-            rank=rank,
+            structure=LowRank(rank, remainder) if structure is None else structure,
             prior=1.0 if isinstance(prior, Belief) else prior,
             strength=strength,
             scale=scale,
-            remainder=remainder,
+            centre=centre,
             training=Training(epochs, batch_size, patience, restart),
             curvature=curvature or CurvatureSettings(),
             trainable=_patterns(trainable),
@@ -107,7 +121,7 @@ class Learner:
         model = as_model(network, settings.trainable)
         if not isinstance(prior, Belief):
             zeros = jax.tree.map(jnp.zeros_like, model.params)
-            prior = Belief.prior(zeros, prior, rank)
+            prior = settings.structure.prior(zeros, prior)
         noise = noise if isinstance(noise, Noise) else Noise(noise)
         noise.variance(model.params)
         if directory is not None and (Path(directory) / saving.RECORD).exists():
@@ -236,7 +250,8 @@ class Learner:
         examples = self._examples(x, y, weights)
         held_out = None if validation is None else self._examples(*_pair(validation), None)
         q = self._drift(elapsed)
-        predicted = predict(self.belief, q)
+        before = self._prepared(examples)
+        predicted = predict(before, q)
         start = self.model
         problem = Problem(
             start.model,
@@ -261,6 +276,8 @@ class Learner:
         finally:
             progress.end()
         record.report["seconds"] = clock.perf_counter() - began
+        if index == 0:
+            self._begin(before)
         self._commit(record, carried)
         return record.report
 
@@ -307,17 +324,11 @@ class Learner:
         settings = self.settings
         model = self._model.with_params(fitted.weights.params, fitted.weights.state)
         chosen = _chosen(examples, settings.curvature, key)
-        rank = settings.rank if settings.curvature.rank is None else settings.curvature.rank
-        curvature = ggn(
-            model,
-            fitted.likelihood,
-            chosen,
-            rank=rank,
-            fisher=settings.curvature.fisher,
-            diagonal=settings.curvature.diagonal,
-            key=jax.random.fold_in(key, 1),
+        curvature = settings.structure.curvature(
+            model, fitted.likelihood, chosen, settings.curvature, jax.random.fold_in(key, 1)
         )
-        updated = update(
+        absorb = update if settings.centre == "mode" else update_by_penalties
+        updated = absorb(
             predicted,
             fitted.weights.params,
             curvature.precision,
@@ -331,15 +342,35 @@ class Learner:
             "best_epoch": fitted.epoch,
             "losses": fitted.losses,
             "validation_losses": fitted.held_out,
-            "retained": updated.spectrum.retained.tolist(),
-            "deflated": updated.spectrum.deflated.tolist(),
-            "residuals": curvature.residuals.tolist(),
+            **curvature.report,
         }
-        state = fitted.weights.state
+        if updated.spectrum is not None:
+            report["retained"] = updated.spectrum.retained.tolist()
+            report["deflated"] = updated.spectrum.deflated.tolist()
+        mean = updated.belief.mean
         record = Record(
-            name, time, updated.belief, updated.curvature, q, state, fitted.likelihood, report
+            name,
+            time,
+            mean if settings.centre == "mode" else fitted.weights.params,
+            updated.belief,
+            updated.curvature,
+            q,
+            fitted.weights.state,
+            fitted.likelihood,
+            report,
         )
         return record, fitted.weights.optimizer
+
+    def _prepared(self, examples: Examples) -> Belief:
+        """The belief before the next task; the prior in the shapes that later beliefs have."""
+        if self._current is not None:
+            return self.belief
+        x = next(iter(examples.batches())).x
+        return self.settings.structure.prepared(self.trajectory.prior, self._model, x)
+
+    def _begin(self, prior: Belief) -> None:
+        self.trajectory.prior = prior
+        self._written.clear()
 
     def _commit(self, record: Record, carried: PyTree) -> None:
         before = self._current, self._carried
@@ -408,7 +439,7 @@ class Learner:
         return watched("accuracy" if accuracy else "score")
 
     def _task_model(self, record: Record) -> TaskModel:
-        model = self._model.with_params(record.filtered.mean, record.state)
+        model = self._model.with_params(record.params, record.state)
         return TaskModel(model, record.likelihood, record.name)
 
     def _refuse_nothing_learned(self) -> None:

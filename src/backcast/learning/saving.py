@@ -6,6 +6,7 @@ record is replaced last and in one go, so the folder always holds a whole learne
 save, or the one after.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -19,9 +20,10 @@ from jaxtyping import Array, PyTree
 import backcast.model
 from backcast.inference import Belief, Noise, Relative
 from backcast.learning.files import LoadError, load_arrays, load_record, save_arrays, save_record
+from backcast.learning.parts import named, named_precision, restored, restored_precision
 from backcast.learning.settings import Settings
-from backcast.learning.trajectory import Shape, Stored, Trajectory, named, restored, restored_rows
-from backcast.linalg import DiagLowRank
+from backcast.learning.trajectory import Shape, Stored, Trajectory
+from backcast.linalg import Block, Kronecker, Precision
 from backcast.model import Likelihood, Model
 
 FORMAT = 1
@@ -85,7 +87,9 @@ def save(folder: Path, contents: Contents, written: Written | None) -> Written:
     Returns:
         What the folder holds now.
     """
-    shape = Shape(contents.model.params, contents.model.state, contents.likelihood)
+    prior = contents.trajectory.prior.precision
+    model = contents.model
+    shape = Shape(model.params, model.state, contents.likelihood, prior)
     before = [] if written is None else written.tasks
     stored = []
     for index, entry in enumerate(contents.trajectory.entries):
@@ -109,6 +113,7 @@ def save(folder: Path, contents: Contents, written: Written | None) -> Written:
         "noise": levels,
         "likelihood": type(contents.likelihood).__name__,
         "own_optimizer": contents.own_optimizer,
+        "blocks": _blocks(prior),
         "base": _reference(base),
         "optimizer": _reference(optimizer),
         "tasks": [
@@ -151,8 +156,7 @@ def _constants(contents: Contents, noise: list[Array]) -> dict[str, np.ndarray]:
     prior, model = contents.trajectory.prior, contents.model
     return {
         **named("mean", prior.mean),
-        **named("diag", prior.precision.diag),
-        **named("factor", prior.precision.factor),
+        **named_precision("", prior.precision),
         **named("params", model.params),
         **named("state", model.state),
         **named("frozen", _numbers(model.frozen)),
@@ -176,12 +180,10 @@ def _assembled(
         model.adapter,
     )
     likelihood = _likelihood(record["likelihood"], likelihood, arrays, path)
-    diag = restored("diag", model.params, arrays, path)
-    prior = Belief(
-        restored("mean", model.params, arrays, path),
-        DiagLowRank(diag, restored_rows("factor", model.params, arrays, path)),
-    )
-    shape = Shape(model.params, model.state, likelihood)
+    mean = restored("mean", model.params, arrays, path)
+    like = _with_blocks(settings.structure.prior(mean, 1.0).precision, record["blocks"])
+    prior = Belief(mean, restored_precision("", like, arrays, path))
+    shape = Shape(model.params, model.state, likelihood, prior.precision)
     tasks = [
         Stored(
             *_referred(folder, task),
@@ -202,6 +204,29 @@ def _assembled(
         record["own_optimizer"],
     )
     return contents, Written((path, digest), tasks)
+
+
+def _blocks(precision: Precision) -> list[dict[str, Any]]:
+    """Where the layers of a precision are, as plain data."""
+    if isinstance(precision, Kronecker):
+        return [dataclasses.asdict(block) for block in precision.blocks]
+    return []
+
+
+def _with_blocks(precision: Precision, plain: list[dict[str, Any]]) -> Precision:
+    if not isinstance(precision, Kronecker):
+        return precision
+    blocks = tuple(
+        Block(
+            block["weight"],
+            tuple(block["rows"]),
+            tuple(block["columns"]),
+            block["bias"],
+            tuple(block["bias_axes"]),
+        )
+        for block in plain
+    )
+    return Kronecker.isotropic(precision.diag, 0.0, blocks)
 
 
 def _numbers(frozen: dict[str, PyTree]) -> dict[str, PyTree]:

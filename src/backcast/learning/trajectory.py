@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final, overload
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from backcast.inference import Belief, Step, predict
-from backcast.learning.files import LoadError, load_arrays, save_arrays
-from backcast.linalg import DiagLowRank, tree
+from backcast.learning.files import load_arrays, save_arrays
+from backcast.learning.parts import (
+    named,
+    named_precision,
+    restored,
+    restored_levels,
+    restored_precision,
+)
+from backcast.linalg import Precision
 from backcast.model import Likelihood
 
 
@@ -24,7 +29,9 @@ class Record:
     Attributes:
         name: what the user calls the task.
         time: when it was.
-        filtered: the belief after it.
+        params: the parameters it was left with.
+        filtered: the belief after it; its mean is ``params`` unless penalties have centres of
+            their own.
         curvature: what it added to the precision, ``lambda H_t``.
         q: the variance of the drift that led to it.
         state: the network's state after it, such as batch statistics.
@@ -34,8 +41,9 @@ class Record:
 
     name: str
     time: float
+    params: PyTree
     filtered: Belief
-    curvature: DiagLowRank
+    curvature: Precision
     q: PyTree
     state: PyTree
     likelihood: Likelihood
@@ -43,17 +51,15 @@ class Record:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays, by names that say what they are."""
-        parts = {
-            "mean": self.filtered.mean,
-            "diag": self.filtered.precision.diag,
-            "factor": self.filtered.precision.factor,
-            "curvature_diag": self.curvature.diag,
-            "curvature_factor": self.curvature.factor,
-            "q": self.q,
-            "state": self.state,
-            "likelihood": self.likelihood,
+        return {
+            **named("mean", self.filtered.mean),
+            **({} if self.params is self.filtered.mean else named("params", self.params)),
+            **named_precision("", self.filtered.precision),
+            **named_precision("curvature_", self.curvature),
+            **named("q", self.q),
+            **named("state", self.state),
+            **named("likelihood", self.likelihood),
         }
-        return {k: v for part, values in parts.items() for k, v in named(part, values).items()}
 
 
 @final
@@ -64,6 +70,7 @@ class Shape:
     params: PyTree
     state: PyTree
     likelihood: Likelihood
+    precision: Precision
 
 
 @final
@@ -101,19 +108,15 @@ class Stored:
         def part(name, like):
             return restored(name, like, arrays, self.path)
 
-        filtered = Belief(
-            part("mean", params),
-            DiagLowRank(part("diag", params), restored_rows("factor", params, arrays, self.path)),
-        )
-        curvature = DiagLowRank(
-            part("curvature_diag", params),
-            restored_rows("curvature_factor", params, arrays, self.path),
-        )
+        mean = part("mean", params)
+        apart = any(name.startswith("params:") for name in arrays)
+        filtered = Belief(mean, restored_precision("", self.shape.precision, arrays, self.path))
         return Record(
             self.name,
             self.time,
+            part("params", params) if apart else mean,
             filtered,
-            curvature,
+            restored_precision("curvature_", self.shape.precision, arrays, self.path),
             restored_levels("q", params, arrays, self.path),
             part("state", self.shape.state),
             part("likelihood", self.shape.likelihood),
@@ -194,45 +197,3 @@ class Steps(Sequence):
         record = self._trajectory[task]
         before = self._trajectory[task - 1].filtered if task > 0 else self._trajectory.prior
         return Step(predict(before, record.q), record.filtered, record.curvature, record.q)
-
-
-def named(part: str, values: PyTree) -> dict[str, np.ndarray]:
-    """The leaves of a tree as host arrays, by their names after that of the part."""
-    names = (f"{part}:{name}" for name in tree.names(values))
-    return {n: np.asarray(x) for n, x in zip(names, jax.tree.leaves(values), strict=True)}
-
-
-def restored(part: str, like: PyTree, arrays: dict[str, np.ndarray], path: Path) -> PyTree:
-    """The tree that `named` took apart, of the structure and shapes of ``like``."""
-    return _filled(part, like, arrays, path, lambda found, wanted: found == wanted)
-
-
-def restored_rows(part: str, like: PyTree, arrays: dict[str, np.ndarray], path: Path) -> PyTree:
-    """A factor: ``like`` with a leading axis of any length."""
-    return _filled(part, like, arrays, path, lambda found, wanted: found[1:] == wanted)
-
-
-def restored_levels(part: str, like: PyTree, arrays: dict[str, np.ndarray], path: Path) -> PyTree:
-    """A tree of which each leaf is like that of ``like``, or one number."""
-    return _filled(part, like, arrays, path, lambda found, wanted: found in ((), wanted))
-
-
-def _filled(part, like, arrays, path, fits) -> PyTree:
-    leaves, structure = jax.tree.flatten(like)
-    found = []
-    for name, leaf in zip(tree.names(like), leaves, strict=True):
-        array = arrays.get(f"{part}:{name}")
-        if array is None or not fits(array.shape, leaf.shape):
-            raise LoadError(
-                f"{path} was saved from another network: its {part} has "
-                f"{'no leaf' if array is None else f'shape {array.shape} in leaf'} '{name}', where "
-                f"this network has shape {leaf.shape}. Load it with the network it was saved from."
-            )
-        if array.dtype != leaf.dtype:
-            raise LoadError(
-                f"{path}: leaf '{name}' of its {part} is {array.dtype}, and this network has "
-                f"{leaf.dtype}. Load it with the network it was saved from, in the same precision "
-                "(see jax_enable_x64)."
-            )
-        found.append(jnp.asarray(array))
-    return jax.tree.unflatten(structure, found)

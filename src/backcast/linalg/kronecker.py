@@ -47,9 +47,9 @@ class Kronecker(Precision):
 
     @classmethod
     def isotropic(
-        cls, params: PyTree, precision: float | Array, blocks: tuple[Block, ...], terms: int = 1
+        cls, params: PyTree, precision: float | Array, blocks: tuple[Block, ...], rank: int = 1
     ) -> "Kronecker":
-        """``precision * I`` over the space of ``params``, with ``terms`` products of zeros."""
+        """``precision * I`` over the space of ``params``, with ``rank`` products of zeros."""
         checks.parameters(params)
         precision = checks.nonnegative(jnp.asarray(precision), "The precision", "Give one >= 0.")
         diag = jax.tree.map(lambda x: jnp.full_like(x, precision, tree.accumulator(x)), params)
@@ -57,13 +57,13 @@ class Kronecker(Precision):
         kind = tree.accumulator(diag)
         return cls(
             diag,
-            tuple(jnp.zeros((terms, m, m), kind) for m, _ in shapes),
-            tuple(jnp.zeros((terms, n, n), kind) for _, n in shapes),
+            tuple(jnp.zeros((rank, m, m), kind) for m, _ in shapes),
+            tuple(jnp.zeros((rank, n, n), kind) for _, n in shapes),
             blocks,
         )
 
     @property
-    def terms(self) -> int:
+    def rank(self) -> int:
         """How many products each layer has."""
         return len(self.left[0]) if self.left else 0
 
@@ -111,14 +111,14 @@ class Kronecker(Precision):
         """At most ``rank`` products, the oldest merged; nothing is left over. See `merged`."""
         return (self if rank is None else self.merged(rank)), None
 
-    def merged(self, terms: int) -> "Kronecker":
-        """At most ``terms`` products: the oldest are merged, ``(A_1 + A_2) x (G_1 + G_2)``.
+    def merged(self, rank: int) -> "Kronecker":
+        """At most ``rank`` products: the oldest are merged, ``(A_1 + A_2) x (G_1 + G_2)``.
 
-        This is the lossy step, and none where one of the two is zero. With one term it is OSLA as
-        its authors compute it; with as many terms as tasks nothing is lost.
+        This is the lossy step, and none where one of the two is zero. With one product it is OSLA
+        as its authors compute it; with as many as tasks nothing is lost.
         """
         left, right = self.left, self.right
-        for _ in range(self.terms - terms):
+        for _ in range(self.rank - rank):
             left, right = _oldest_joined(left), _oldest_joined(right)
         return Kronecker(self.diag, left, right, self.blocks)
 
@@ -152,6 +152,16 @@ class Kronecker(Precision):
             spread = _contract(u**2, _contract(1 / values, (v**2).T))
             for index, part in block.scatter(spread, found).items():
                 found[index] = part
+        return jax.tree.unflatten(jax.tree.structure(self.diag), found)
+
+    def diagonal(self) -> PyTree:
+        """``d + sum_j diag(A_j) diag(G_j)^T`` in each layer."""
+        found = jax.tree.leaves(self.diag)
+        for block, left, right in zip(self.blocks, self.left, self.right, strict=True):
+            a = jnp.diagonal(left, axis1=1, axis2=2)
+            g = jnp.diagonal(right, axis1=1, axis2=2)
+            for index, part in block.scatter(_contract(a.T, g), found).items():
+                found[index] = found[index] + part
         return jax.tree.unflatten(jax.tree.structure(self.diag), found)
 
     def logdet(self) -> Float[Array, ""]:
@@ -196,9 +206,9 @@ class Kronecker(Precision):
 
     def _eigenbases(self) -> list[tuple[Array, Array, Array]]:
         """``U_A``, ``U_G`` and the eigenvalues ``d + a_i g_j`` of each layer."""
-        if self.terms != 1:
+        if self.rank != 1:
             raise ValueError(
-                f"The inverse of a sum of {self.terms} Kronecker products has no structure. Use "
+                f"The inverse of a sum of {self.rank} Kronecker products has no structure. Use "
                 "merged(1) first, or a precision of another structure."
             )
         leaves = jax.tree.leaves(self._definite())

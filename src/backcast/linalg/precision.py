@@ -37,6 +37,11 @@ class Precision(eqx.Module):
     def scale(self, strength: float | Float[Array, ""]) -> "Precision":
         """``strength * P`` for ``strength >= 0``."""
 
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """How many there are of what the structure counts."""
+
     @abstractmethod
     def compressed(
         self, rank: int | None, remainder: Remainder
@@ -61,6 +66,10 @@ class Precision(eqx.Module):
     @abstractmethod
     def logdet(self) -> Float[Array, ""]:
         """``log det P``."""
+
+    @abstractmethod
+    def diagonal(self) -> PyTree:
+        """``diag(P)``."""
 
     @abstractmethod
     def variance(self) -> PyTree:
