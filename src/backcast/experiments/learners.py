@@ -9,11 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from backcast.experiments.method_spec import DriftSpec, FineTuning, Joint, LowRank
+from backcast.experiments.method_spec import (
+    L2,
+    CurvatureSpec,
+    DriftSpec,
+    Ewc,
+    FineTuning,
+    FisherSpec,
+    Joint,
+    Kronecker,
+    LowRank,
+    MethodSpec,
+)
 from backcast.experiments.network_spec import AdamSpec, TrainingSpec
 from backcast.experiments.spec import Spec
 from backcast.inference import Belief, Noise, Relative
-from backcast.learning import CurvatureSettings, Learner
+from backcast.learning import CurvatureSettings, Isotropic, Learner, Products
 from backcast.learning.saving import RECORD
 from backcast.model import Categorical, as_model
 
@@ -73,33 +84,46 @@ def optimizer_for(training: TrainingSpec) -> optax.GradientTransformation:
     return optax.chain(*steps)
 
 
-def _remembering(method: FineTuning | Joint | LowRank, network: Any) -> dict[str, Any]:
+def _remembering(method: MethodSpec, network: Any) -> dict[str, Any]:
     """How the learner remembers what it has learned."""
-    if isinstance(method, LowRank):
-        curvature = method.curvature
+    if isinstance(method, FineTuning | Joint):
+        # A precision of zero, to which nothing is added, is no belief at all.
+        zeros = jax.tree.map(jnp.zeros_like, as_model(network).params)
         return {
-            "rank": method.rank,
-            "strength": method.strength,
-            "prior": method.prior,
-            "scale": method.scale,
-            "remainder": method.remainder,
-            "noise": _noise(method),
-            "curvature": CurvatureSettings(
-                None if curvature.examples == "all" else curvature.examples,
-                curvature.batch_size,
-                curvature.fisher,
-                curvature.diagonal,
-                curvature.rank,
-            ),
+            "rank": 0,
+            "strength": 0.0,
+            "prior": Belief.prior(zeros, 0.0),
+            "curvature": CurvatureSettings(examples=1, batch_size=1, diagonal="none"),
         }
-    # A precision of zero, to which nothing is added, is no belief at all.
-    zeros = jax.tree.map(jnp.zeros_like, as_model(network).params)
-    return {
-        "rank": 0,
-        "strength": 0.0,
-        "prior": Belief.prior(zeros, 0.0),
-        "curvature": CurvatureSettings(examples=1, batch_size=1, diagonal="none"),
-    }
+    common = {"strength": method.strength, "prior": method.prior, "scale": method.scale}
+    match method:
+        case LowRank():
+            return common | {
+                "rank": method.rank,
+                "remainder": method.remainder,
+                "noise": _noise(method),
+                "curvature": _curvature(method.curvature),
+            }
+        case Ewc():
+            return common | {
+                "rank": 0,
+                "centre": "mode" if method.penalties == "one" else "penalties",
+                "curvature": _curvature(method.curvature),
+            }
+        case Kronecker():
+            return common | {
+                "structure": Products(method.products),
+                "curvature": _curvature(method.curvature),
+            }
+        case L2():
+            return common | {"structure": Isotropic()}
+
+
+def _curvature(spec: CurvatureSpec | FisherSpec) -> CurvatureSettings:
+    fields = spec.plain()
+    return CurvatureSettings(
+        **{**fields, "examples": None if spec.examples == "all" else spec.examples}
+    )
 
 
 def _noise(method: LowRank) -> Noise | float:

@@ -88,5 +88,82 @@ class LowRank(Table):
     curvature: CurvatureSpec = CurvatureSpec()
 
 
-_Any = FineTuning | Joint | LowRank
+@final
+class FisherSpec(Table):
+    """How a Fisher matrix is computed, of which one only keeps the diagonal or Kronecker factors.
+
+    Attributes:
+        examples: how many of the task's examples to use, or ``"all"``.
+        batch_size: how many are looked at together.
+        fisher: ``"exact"`` over the model's own predictions, ``"sampled"`` from them, or
+            ``"empirical"``: squared gradients at the given targets, example by example.
+    """
+
+    examples: Count | Literal["all"] = 1024
+    batch_size: Count = 128
+    fisher: Literal["exact", "sampled", "empirical"] = "exact"
+
+
+@final
+class Ewc(Table):
+    """Elastic weight consolidation (Kirkpatrick et al. 2017): a diagonal.
+
+    Attributes:
+        penalties: ``"per-task"``: each past task has one, centred at its own mode, as in the paper;
+            ``"one"``: there is one, centred at the last mode (online EWC).
+        strength: ``lambda``, what a task's Fisher matrix is multiplied by.
+        prior: the precision of the belief before the first task.
+        scale: the units of the precision: ``"mean"`` are the paper's.
+        curvature: how the Fisher matrix is computed.
+    """
+
+    kind: Literal["ewc"] = "ewc"
+    smooths: ClassVar[bool] = False
+    penalties: Literal["per-task", "one"] = "per-task"
+    strength: NonNegative = 1.0
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+    curvature: FisherSpec = FisherSpec()
+
+
+@final
+class Kronecker(Table):
+    """Kronecker factors in each layer: OSLA (Ritter et al. 2018).
+
+    Attributes:
+        products: how many each layer keeps. With 1 the factors of the tasks are added up, as in
+            OSLA; with as many as there are tasks the sum of their products is exact.
+        strength: ``lambda``, what a task's curvature is multiplied by.
+        prior: the precision of the belief before the first task.
+        scale: the units of the precision: ``"mean"`` are the paper's.
+        curvature: how the factors are computed.
+    """
+
+    kind: Literal["kronecker"] = "kronecker"
+    smooths: ClassVar[bool] = False
+    products: Count = 1
+    strength: NonNegative = 1.0
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+    curvature: FisherSpec = FisherSpec()
+
+
+@final
+class L2(Table):
+    """Each task holds all weights where they are, all alike.
+
+    Attributes:
+        strength: what each task adds to the precision.
+        prior: the precision of the belief before the first task.
+        scale: the units of the precision: ``"mean"`` are the paper's.
+    """
+
+    kind: Literal["l2"] = "l2"
+    smooths: ClassVar[bool] = False
+    strength: NonNegative = 1.0
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+
+
+_Any = FineTuning | Joint | L2 | Ewc | Kronecker | LowRank
 MethodSpec = Annotated[_Any, Field(discriminator="kind"), known_kind(_Any)]
