@@ -123,7 +123,7 @@ class Learner:
             zeros = jax.tree.map(jnp.zeros_like, model.params)
             prior = settings.structure.prior(zeros, prior)
         noise = noise if isinstance(noise, Noise) else Noise(noise)
-        noise.variance(model.params)
+        settings.structure.check_noise(prior, noise.variance(model.params))
         if directory is not None and (Path(directory) / saving.RECORD).exists():
             raise FileExistsError(
                 f"{directory} already holds a learner. Go on with it by Learner.load(...), or give "

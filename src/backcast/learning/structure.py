@@ -56,6 +56,10 @@ class Structure(ABC):
         """``N(mean, I / precision)``, as far as the structure is known without data."""
 
     @abstractmethod
+    def check_noise(self, prior: Belief, q: PyTree) -> None:
+        """Refuse process noise that the structure cannot follow."""
+
+    @abstractmethod
     def prepared(self, prior: Belief, model: Model, x: PyTree) -> Belief:
         """The same belief, in the shapes that beliefs have after tasks with inputs like these."""
 
@@ -88,6 +92,9 @@ class LowRank(Structure):
     def prior(self, mean: PyTree, precision: float) -> Belief:
         """With rows of zeros, so that all tasks have the same shapes."""
         return Belief.prior(mean, precision, self.rank)
+
+    def check_noise(self, prior: Belief, q: PyTree) -> None:
+        """Any noise will do."""
 
     def prepared(self, prior: Belief, model: Model, x: PyTree) -> Belief:
         """Itself."""
@@ -139,6 +146,10 @@ class Products(Structure):
         """Without layers: what they are shows only in the inputs."""
         return Belief(mean, Kronecker.isotropic(mean, precision, ()))
 
+    def check_noise(self, prior: Belief, q: PyTree) -> None:
+        """It must be zero."""
+        self.prior(prior.mean, 1.0).precision.drift(q)
+
     def prepared(self, prior: Belief, model: Model, x: PyTree) -> Belief:
         """With products of zeros in all layers of the network."""
         if prior.precision.rank > 0:
@@ -176,6 +187,9 @@ class Isotropic(Structure):
     def prior(self, mean: PyTree, precision: float) -> Belief:
         """A diagonal."""
         return Belief.prior(mean, precision)
+
+    def check_noise(self, prior: Belief, q: PyTree) -> None:
+        """Any noise will do."""
 
     def prepared(self, prior: Belief, model: Model, x: PyTree) -> Belief:
         """Itself."""
