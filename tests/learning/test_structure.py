@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import oracles
-from backcast.learning import CurvatureSettings, Isotropic, Learner, LowRank, Products
+from backcast.learning import CurvatureSettings, Isotropic, Learner, LowRank, PathIntegral, Products
 from backcast.model import Categorical, Gaussian
 from learning.small import linear
 
@@ -17,6 +17,7 @@ STRUCTURES = {
     "products": {"structure": Products()},
     "sum of products": {"structure": Products(3)},
     "isotropic": {"structure": Isotropic()},
+    "path integral": {"structure": PathIntegral()},
 }
 every = pytest.mark.parametrize("chosen", STRUCTURES.values(), ids=STRUCTURES.keys())
 
@@ -122,6 +123,45 @@ def test_isotropic_penalties_add_up(network, drifting):
     np.testing.assert_allclose(flat(learner.belief.precision.diag), 0.5 + 2 * 2.0)
 
 
+@pytest.mark.float64
+def test_the_path_integral_is_that_of_a_loop():
+    """One task of a linear model by full-batch gradient descent, followed by hand."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(8, 2)), rng.normal(size=(8, 2))
+    params = {"w": jnp.asarray(rng.normal(size=(2, 2))), "b": jnp.zeros(2)}
+    learner = Learner(
+        (linear, params),
+        Gaussian(1.0),
+        structure=PathIntegral(damping=0.1),
+        prior=2.0,
+        scale="mean",
+        strength=3.0,
+        optimizer=optax.sgd(0.05),
+        epochs=20,
+        batch_size=8,
+        progress=False,
+    )
+    learner.observe(x, y)
+    theta, design = (
+        flat(params),
+        np.concatenate([np.kron(np.ones((8, 1)), np.eye(2)), np.kron(x, np.eye(2))], axis=1),
+    )
+    start, contribution = theta.copy(), np.zeros(6)
+    for _ in range(20):
+        task = design.T @ (design @ theta - y.ravel()) / 8
+        step = -0.05 * (task + 2.0 * theta)
+        contribution -= task * step
+        theta = theta + step
+    truth = 2.0 + 3.0 * 2 * np.maximum(contribution, 0) / ((theta - start) ** 2 + 0.1)
+    np.testing.assert_allclose(flat(learner.belief.mean), theta, rtol=1e-9)
+    np.testing.assert_allclose(flat(learner.belief.precision.diag), truth, rtol=1e-9)
+
+
+def test_a_path_goes_over_one_task(network):
+    with pytest.raises(ValueError, match="leave restart=True"):
+        learner_of(network, structure=PathIntegral(), restart=False)
+
+
 def test_kronecker_products_refuse_noise_at_once(network):
     with pytest.raises(ValueError, match="process noise of a Kronecker precision must be zero"):
         learner_of(network, structure=Products(), noise=0.1)
@@ -132,6 +172,7 @@ def test_kronecker_products_refuse_noise_at_once(network):
     [
         (lambda: Products(0), "one product at least"),
         (lambda: LowRank(-1), "rank"),
+        (lambda: PathIntegral(damping=0.0), "damping"),
         (lambda: LowRank(3, "keep"), "remainder"),
     ],
 )

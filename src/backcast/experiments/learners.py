@@ -20,11 +20,12 @@ from backcast.experiments.method_spec import (
     Kronecker,
     LowRank,
     MethodSpec,
+    SynapticIntelligence,
 )
 from backcast.experiments.network_spec import AdamSpec, TrainingSpec
 from backcast.experiments.spec import Spec
 from backcast.inference import Belief, Noise, Relative
-from backcast.learning import CurvatureSettings, Isotropic, Learner, Products
+from backcast.learning import CurvatureSettings, Isotropic, Learner, PathIntegral, Products
 from backcast.learning.saving import RECORD
 from backcast.model import Categorical, as_model
 
@@ -115,6 +116,8 @@ def _remembering(method: MethodSpec, network: Any) -> dict[str, Any]:
                 "structure": Products(method.products),
                 "curvature": _curvature(method.curvature),
             }
+        case SynapticIntelligence():
+            return common | {"structure": PathIntegral(damping=method.damping)}
         case L2():
             return common | {"structure": Isotropic()}
 

@@ -165,5 +165,24 @@ class L2(Table):
     scale: Literal["examples", "mean"] = "examples"
 
 
-_Any = FineTuning | Joint | L2 | Ewc | Kronecker | LowRank
+@final
+class SynapticIntelligence(Table):
+    """Synaptic intelligence (Zenke et al. 2017): a diagonal from the path of training.
+
+    Attributes:
+        strength: ``c``, what a task's importances are multiplied by.
+        damping: ``xi``, which keeps parameters that hardly move from counting without bound.
+        prior: the precision of the belief before the first task.
+        scale: the units of the precision: ``"mean"`` are the paper's.
+    """
+
+    kind: Literal["si"] = "si"
+    smooths: ClassVar[bool] = False
+    strength: NonNegative = 1.0
+    damping: Positive = 1e-3
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+
+
+_Any = FineTuning | Joint | L2 | SynapticIntelligence | Ewc | Kronecker | LowRank
 MethodSpec = Annotated[_Any, Field(discriminator="kind"), known_kind(_Any)]

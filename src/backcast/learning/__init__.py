@@ -4,7 +4,7 @@ from backcast.learning.curvature_settings import CurvatureSettings
 from backcast.learning.files import LoadError
 from backcast.learning.fit import DivergedError, Training
 from backcast.learning.learner import Learner
-from backcast.learning.structure import Isotropic, LowRank, Products, Structure
+from backcast.learning.structure import Isotropic, LowRank, PathIntegral, Products, Structure
 from backcast.learning.task_model import SmoothedModels, TaskModel
 from backcast.learning.trajectory import Record, Trajectory
 
@@ -15,6 +15,7 @@ __all__ = [
     "Learner",
     "LoadError",
     "LowRank",
+    "PathIntegral",
     "Products",
     "Record",
     "SmoothedModels",

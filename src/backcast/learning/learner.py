@@ -26,7 +26,7 @@ from backcast.learning.fit import Fitted, Problem, Training, fit
 from backcast.learning.progress import Progress, Silent, watched
 from backcast.learning.saving import Contents, Written
 from backcast.learning.settings import Centre, Scale, Settings
-from backcast.learning.structure import LowRank, Structure
+from backcast.learning.structure import Learned, LowRank, Structure
 from backcast.learning.task_model import SmoothedModels, TaskModel, interpolated
 from backcast.learning.trajectory import Record, Trajectory
 from backcast.linalg import Remainder
@@ -246,7 +246,7 @@ class Learner:
         index = len(self.trajectory)
         name = f"task {index}" if name is None else name
         time, elapsed = self._elapsed(time)
-        optimizer = self._usable_optimizer()
+        optimizer = self.settings.structure.watching(self._usable_optimizer())
         examples = self._examples(x, y, weights)
         held_out = None if validation is None else self._examples(*_pair(validation), None)
         q = self._drift(elapsed)
@@ -271,7 +271,7 @@ class Learner:
             fitted = fit(problem, optimizer, self.settings.training, progress, fit_key)
             progress.stage("curvature")
             record, carried = self._absorb(
-                predicted, q, fitted, examples, curvature_key, name, time
+                predicted, q, start.model.params, fitted, examples, curvature_key, name, time
             )
         finally:
             progress.end()
@@ -320,12 +320,20 @@ class Learner:
         """The current model's mean score: accuracy for classes."""
         return self.model.score(x, y, weights)
 
-    def _absorb(self, predicted, q, fitted: Fitted, examples: Examples, key, name, time):
+    def _absorb(self, predicted, q, start, fitted: Fitted, examples: Examples, key, name, time):
         settings = self.settings
         model = self._model.with_params(fitted.weights.params, fitted.weights.state)
         chosen = _chosen(examples, settings.curvature, key)
         curvature = settings.structure.curvature(
-            model, fitted.likelihood, chosen, settings.curvature, jax.random.fold_in(key, 1)
+            Learned(
+                model,
+                fitted.likelihood,
+                chosen,
+                settings.curvature,
+                start,
+                fitted.weights.optimizer,
+                jax.random.fold_in(key, 1),
+            )
         )
         absorb = update if settings.centre == "mode" else update_by_penalties
         updated = absorb(

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 from backcast.learning import structure as structures
 from backcast.learning.curvature_settings import CurvatureSettings, one_of
 from backcast.learning.fit import Training
-from backcast.learning.structure import Structure
+from backcast.learning.structure import PathIntegral, Structure
 from backcast.linalg import Remainder
 
 Scale = Literal["examples", "mean"]
@@ -37,6 +37,11 @@ class Settings:
         if not (math.isfinite(self.prior) and self.prior > 0):
             raise ValueError(
                 f"The prior is a precision and must be a number > 0, but {self.prior!r} was given."
+            )
+        if isinstance(self.structure, PathIntegral) and not self.training.restart:
+            raise ValueError(
+                "The path integral is taken over one task, so each task needs a fresh state of the "
+                "optimiser: leave restart=True."
             )
         if not (math.isfinite(self.strength) and self.strength >= 0):
             raise ValueError(f"strength must be a number >= 0, but {self.strength!r} was given.")

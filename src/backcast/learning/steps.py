@@ -52,6 +52,11 @@ class Objective(eqx.Module):
         penalty = self.anchoring * self.belief.penalty(params)
         return loss + penalty.astype(loss.dtype), (loss, score, state)
 
+    def penalty_gradient(self, params: PyTree) -> PyTree:
+        """``anchoring * P (theta - m)``: what of the gradient does not come from the task."""
+        pull = self.belief.gradient(params)
+        return jax.tree.map(lambda g: self.anchoring.astype(g.dtype) * g, pull)
+
 
 @final
 class Tally(NamedTuple):
@@ -104,6 +109,7 @@ class Run(eqx.Module):
             value=value,
             grad=gradient,
             value_fn=lambda params: objective(params)[0],
+            penalty_gradient=lambda: self.objective.penalty_gradient(weights.params),
         )
         params = optax.apply_updates(weights.params, updates)
         return Weights(params, state, optimizer), tally.plus(loss, score)

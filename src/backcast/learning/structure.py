@@ -4,6 +4,7 @@ Elastic weight consolidation, OSLA and low-rank filtering differ in this alone; 
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from typing import Any, NamedTuple, final, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Key, PyTree
 
 from backcast.inference import Belief
 from backcast.learning.curvature_settings import CurvatureSettings
-from backcast.linalg import DiagLowRank, Kronecker, Precision, Remainder, checks
+from backcast.learning.path import with_path
+from backcast.linalg import DiagLowRank, Kronecker, Precision, Remainder, checks, tree
 from backcast.model import Batch, Likelihood, Model
 from backcast.model.curvature import ggn
 from backcast.model.kronecker import blocks_of, kronecker_ggn
@@ -28,6 +31,29 @@ class Found(NamedTuple):
 
     precision: Precision
     report: dict[str, Any]
+
+
+@final
+class Learned(NamedTuple):
+    """A task that was trained on, to find its curvature.
+
+    Attributes:
+        model: the network, at the mode and with its state.
+        likelihood: the likelihood of the targets.
+        batches: the examples to look at, as often as asked.
+        settings: how.
+        start: the parameters before training.
+        optimizer: the optimiser's state after it.
+        key: for all randomness.
+    """
+
+    model: Model
+    likelihood: Likelihood
+    batches: Iterable[Batch]
+    settings: CurvatureSettings
+    start: PyTree
+    optimizer: PyTree
+    key: Key[Array, ""]
 
 
 @dataclass(frozen=True)
@@ -56,6 +82,10 @@ class Structure(ABC):
         """``N(mean, I / precision)``, as far as the structure is known without data."""
 
     @abstractmethod
+    def watching(self, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+        """The optimiser to train with, if what happens in training is to be known."""
+
+    @abstractmethod
     def check_noise(self, prior: Belief, q: PyTree) -> None:
         """Refuse process noise that the structure cannot follow."""
 
@@ -64,15 +94,8 @@ class Structure(ABC):
         """The same belief, in the shapes that beliefs have after tasks with inputs like these."""
 
     @abstractmethod
-    def curvature(
-        self,
-        model: Model,
-        likelihood: Likelihood,
-        batches: Iterable[Batch],
-        settings: CurvatureSettings,
-        key: Key[Array, ""],
-    ) -> Found:
-        """The curvature of a task's mean loss at the model's parameters."""
+    def curvature(self, task: Learned) -> Found:
+        """The curvature of a task's mean loss at the mode."""
 
 
 @final
@@ -93,6 +116,10 @@ class LowRank(Structure):
         """With rows of zeros, so that all tasks have the same shapes."""
         return Belief.prior(mean, precision, self.rank)
 
+    def watching(self, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+        """The optimiser itself."""
+        return optimizer
+
     def check_noise(self, prior: Belief, q: PyTree) -> None:
         """Any noise will do."""
 
@@ -100,23 +127,16 @@ class LowRank(Structure):
         """Itself."""
         return prior
 
-    def curvature(
-        self,
-        model: Model,
-        likelihood: Likelihood,
-        batches: Iterable[Batch],
-        settings: CurvatureSettings,
-        key: Key[Array, ""],
-    ) -> Found:
+    def curvature(self, task: Learned) -> Found:
         """See `backcast.ggn`."""
         found = ggn(
-            model,
-            likelihood,
-            batches,
-            rank=self.rank if settings.rank is None else settings.rank,
-            fisher=settings.fisher,
-            diagonal=settings.diagonal,
-            key=key,
+            task.model,
+            task.likelihood,
+            task.batches,
+            rank=self.rank if task.settings.rank is None else task.settings.rank,
+            fisher=task.settings.fisher,
+            diagonal=task.settings.diagonal,
+            key=task.key,
         )
         return Found(found.precision, {"residuals": found.residuals.tolist()})
 
@@ -146,6 +166,10 @@ class Products(Structure):
         """Without layers: what they are shows only in the inputs."""
         return Belief(mean, Kronecker.isotropic(mean, precision, ()))
 
+    def watching(self, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+        """The optimiser itself."""
+        return optimizer
+
     def check_noise(self, prior: Belief, q: PyTree) -> None:
         """It must be zero."""
         self.prior(prior.mean, 1.0).precision.drift(q)
@@ -163,16 +187,11 @@ class Products(Structure):
         diag = jax.tree.map(jnp.asarray, prior.precision.diag)
         return Belief(prior.mean, eqx.tree_at(lambda p: p.diag, precision, diag))
 
-    def curvature(
-        self,
-        model: Model,
-        likelihood: Likelihood,
-        batches: Iterable[Batch],
-        settings: CurvatureSettings,
-        key: Key[Array, ""],
-    ) -> Found:
+    def curvature(self, task: Learned) -> Found:
         """See `backcast.model.kronecker.kronecker_ggn`."""
-        found = kronecker_ggn(model, likelihood, batches, fisher=settings.fisher, key=key)
+        found = kronecker_ggn(
+            task.model, task.likelihood, task.batches, fisher=task.settings.fisher, key=task.key
+        )
         return Found(found.precision, {})
 
 
@@ -188,6 +207,10 @@ class Isotropic(Structure):
         """A diagonal."""
         return Belief.prior(mean, precision)
 
+    def watching(self, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+        """The optimiser itself."""
+        return optimizer
+
     def check_noise(self, prior: Belief, q: PyTree) -> None:
         """Any noise will do."""
 
@@ -195,19 +218,60 @@ class Isotropic(Structure):
         """Itself."""
         return prior
 
-    def curvature(
-        self,
-        model: Model,
-        likelihood: Likelihood,
-        batches: Iterable[Batch],
-        settings: CurvatureSettings,
-        key: Key[Array, ""],
-    ) -> Found:
+    def curvature(self, task: Learned) -> Found:
         """``I``: with strength ``lambda``, every task adds ``lambda/2 |theta - theta_t|^2``."""
-        return Found(DiagLowRank.isotropic(model.params, 1.0), {})
+        return Found(DiagLowRank.isotropic(task.model.params, 1.0), {})
 
 
-STRUCTURES: tuple[type[Structure], ...] = (LowRank, Products, Isotropic)
+@final
+@dataclass(frozen=True)
+class PathIntegral(Structure):
+    """A diagonal from the path of training: synaptic intelligence (Zenke et al. 2017).
+
+    A parameter that lowered the loss by ``w`` while it moved by ``D`` gets ``2 w / (D^2 + xi)``,
+    the curvature of the parabola that would have done the same.
+
+    Attributes:
+        damping: ``xi``.
+    """
+
+    rank: int = 0
+    remainder: Remainder = "drop"
+    damping: float = 1e-3
+
+    def __post_init__(self):
+        """Refuse what would divide by zero."""
+        super().__post_init__()
+        if not (self.damping > 0 and math.isfinite(self.damping)):
+            raise ValueError(f"damping must be a number > 0, but {self.damping!r} was given.")
+
+    def prior(self, mean: PyTree, precision: float) -> Belief:
+        """A diagonal."""
+        return Belief.prior(mean, precision)
+
+    def watching(self, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+        """See `with_path`."""
+        return with_path(optimizer)
+
+    def check_noise(self, prior: Belief, q: PyTree) -> None:
+        """Any noise will do."""
+
+    def prepared(self, prior: Belief, model: Model, x: PyTree) -> Belief:
+        """Itself."""
+        return prior
+
+    def curvature(self, task: Learned) -> Found:
+        """``2 max(w, 0) / ((theta_t - theta_{t-1})^2 + xi)``."""
+        diag = jax.tree.map(
+            lambda w, end, begin: 2 * jnp.maximum(w, 0) / ((end - begin) ** 2 + self.damping),
+            task.optimizer.contribution,
+            task.model.params,
+            task.start,
+        )
+        return Found(DiagLowRank(diag, tree.no_rows(diag)), {})
+
+
+STRUCTURES: tuple[type[Structure], ...] = (LowRank, Products, Isotropic, PathIntegral)
 
 
 def as_plain(structure: Structure) -> dict[str, Any]:
