@@ -14,16 +14,21 @@ if TYPE_CHECKING:
         predict,
         smooth,
         update,
+        update_by_penalties,
     )
     from backcast.learning import (
         CurvatureSettings,
         DivergedError,
+        Isotropic,
         Learner,
         LoadError,
+        LowRank,
+        PathIntegral,
+        Products,
         SmoothedModels,
         TaskModel,
     )
-    from backcast.linalg import DiagLowRank, compress
+    from backcast.linalg import DiagLowRank, Kronecker, compress
     from backcast.model import (
         Batch,
         Bernoulli,
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
         Poisson,
         as_model,
         ggn,
+        kronecker_ggn,
     )
 
 __version__ = "0.1.0"
@@ -51,10 +57,15 @@ __all__ = [
     "Gaussian",
     "GaussianLearnedNoise",
     "HeteroscedasticGaussian",
+    "Isotropic",
+    "Kronecker",
     "Learner",
     "LoadError",
+    "LowRank",
     "Noise",
+    "PathIntegral",
     "Poisson",
+    "Products",
     "Relative",
     "SmoothedModels",
     "Step",
@@ -64,9 +75,11 @@ __all__ = [
     "between",
     "compress",
     "ggn",
+    "kronecker_ggn",
     "predict",
     "smooth",
     "update",
+    "update_by_penalties",
 ]
 
 _ROOMS = ("linalg", "inference", "model", "learning")

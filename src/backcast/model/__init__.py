@@ -8,6 +8,7 @@ from backcast.model.custom import Custom
 from backcast.model.door import check_batch
 from backcast.model.gaussian import Gaussian, GaussianLearnedNoise, HeteroscedasticGaussian
 from backcast.model.independent import Bernoulli, Poisson
+from backcast.model.kronecker import KroneckerCurvature, kronecker_ggn
 from backcast.model.likelihood import Likelihood
 from backcast.model.network import Model
 
@@ -20,6 +21,7 @@ __all__ = [
     "Gaussian",
     "GaussianLearnedNoise",
     "HeteroscedasticGaussian",
+    "KroneckerCurvature",
     "Likelihood",
     "Model",
     "Poisson",
@@ -27,4 +29,5 @@ __all__ = [
     "check_batch",
     "ggn",
     "ggn_product",
+    "kronecker_ggn",
 ]
