@@ -20,8 +20,8 @@ class PathState(NamedTuple):
 def with_path(optimizer: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
     """The same optimiser, which also adds up by how much each parameter lowered the task's loss.
 
-    The gradient ``g`` is that of the task's loss alone: ``update`` needs ``penalty_gradient``, a
-    function that gives the rest. Equal optimisers give the same object, so that nothing is compiled
+    The gradient ``g`` is that of the task's loss alone: ``update`` needs a ``value_fn`` that knows
+    the rest, as training here gives it (`backcast.learning.steps.Value`). Equal optimisers give the same object, so that nothing is compiled
     twice.
     """
     inner = optax.with_extra_args_support(optimizer)
@@ -31,7 +31,7 @@ def with_path(optimizer: optax.GradientTransformation) -> optax.GradientTransfor
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         steps, after = inner.update(updates, state.inner, params, **extra)
-        rest = extra["penalty_gradient"]()
+        rest = extra["value_fn"].penalty_gradient(params)
         contribution = jax.tree.map(
             lambda c, g, r, s: c - (g - r.astype(g.dtype)) * s,
             state.contribution,

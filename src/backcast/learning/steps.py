@@ -1,6 +1,6 @@
 """The compiled part of training: one step, and loops of steps that never wait for the host."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -85,6 +85,28 @@ class Tally(NamedTuple):
 
 
 @final
+class Value:
+    """The objective of one batch as optax asks for it; what of its gradient is not the task's.
+
+    Attributes:
+        penalty_gradient: the gradient of the penalty at some parameters.
+    """
+
+    def __init__(
+        self,
+        value: Callable[[PyTree], Float[Array, ""]],
+        penalty_gradient: Callable[[PyTree], PyTree],
+    ):
+        """Take both as functions of the parameters."""
+        self._value = value
+        self.penalty_gradient = penalty_gradient
+
+    def __call__(self, params: PyTree) -> Float[Array, ""]:
+        """The value."""
+        return self._value(params)
+
+
+@final
 class Run(eqx.Module):
     """What stays the same for all steps of an epoch."""
 
@@ -108,8 +130,7 @@ class Run(eqx.Module):
             weights.params,
             value=value,
             grad=gradient,
-            value_fn=lambda params: objective(params)[0],
-            penalty_gradient=lambda: self.objective.penalty_gradient(weights.params),
+            value_fn=Value(lambda params: objective(params)[0], self.objective.penalty_gradient),
         )
         params = optax.apply_updates(weights.params, updates)
         return Weights(params, state, optimizer), tally.plus(loss, score)
