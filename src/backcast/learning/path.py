@@ -21,8 +21,8 @@ def with_path(optimizer: optax.GradientTransformation) -> optax.GradientTransfor
     """The same optimiser, which also adds up by how much each parameter lowered the task's loss.
 
     The gradient ``g`` is that of the task's loss alone: ``update`` needs a ``value_fn`` that knows
-    the rest, as training here gives it (`backcast.learning.steps.Value`). Equal optimisers give the same object, so that nothing is compiled
-    twice.
+    the rest, as training here gives it (`backcast.learning.steps.Value`). Equal optimisers give the
+    same object, so that nothing is compiled twice.
     """
     inner = optax.with_extra_args_support(optimizer)
 
