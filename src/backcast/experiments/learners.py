@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from backcast.experiments.errors import SpecError
 from backcast.experiments.method_spec import (
     L2,
     CurvatureSpec,
@@ -46,19 +47,23 @@ def learner_for(
     if (folder / RECORD).exists():
         return Learner.load(folder, network, optimizer=optimizer, save=True, progress=progress)
     training = spec.training
-    return Learner(
-        network,
-        likelihood_for(training, class_shares),
-        **_remembering(spec.method, network),
-        optimizer=optimizer,
-        epochs=training.epochs,
-        batch_size=training.batch_size,
-        patience=training.patience,
-        restart=training.restart,
-        seed=spec.seed,
-        directory=folder,
-        progress=progress,
-    )
+    try:
+        return Learner(
+            network,
+            likelihood_for(training, class_shares),
+            **_remembering(spec.method, network),
+            optimizer=optimizer,
+            epochs=training.epochs,
+            batch_size=training.batch_size,
+            patience=training.patience,
+            restart=training.restart,
+            seed=spec.seed,
+            directory=folder,
+            progress=progress,
+        )
+    except ValueError as error:
+        # Such as noise for weights that this network does not have.
+        raise SpecError(f"{spec.name}: {error}") from error
 
 
 def likelihood_for(training: TrainingSpec, class_shares: np.ndarray) -> Categorical:

@@ -9,24 +9,18 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, PyTree
 
-from backcast.inference import (
-    Belief,
-    Noise,
-    between,
-    predict,
-    update,
-    update_by_penalties,
-)
+from backcast.inference import Belief, Noise, between, predict
 from backcast.learning import saving
+from backcast.learning.absorb import absorb
 from backcast.learning.curvature_settings import CurvatureSettings
-from backcast.learning.examples import ArrayExamples, Examples, Leading, as_examples
-from backcast.learning.fit import Fitted, Problem, Training, fit
+from backcast.learning.examples import Examples, as_examples
+from backcast.learning.fit import Problem, Training, fit
 from backcast.learning.progress import Progress, Silent, watched
 from backcast.learning.saving import Contents, Written
 from backcast.learning.settings import Centre, Scale, Settings
-from backcast.learning.structure import Learned, LowRank, Structure
+from backcast.learning.structure import LowRank, Structure
 from backcast.learning.task_model import SmoothedModels, TaskModel, interpolated
 from backcast.learning.trajectory import Record, Trajectory
 from backcast.linalg import Remainder
@@ -251,12 +245,11 @@ class Learner:
         held_out = None if validation is None else self._examples(*_pair(validation), None)
         q = self._drift(elapsed)
         before = self._prepared(examples)
-        predicted = predict(before, q)
         start = self.model
         problem = Problem(
             start.model,
             start.likelihood,
-            predicted,
+            predict(before, q),
             self.settings.anchoring(examples.total),
             examples,
             held_out,
@@ -270,15 +263,24 @@ class Learner:
         try:
             fitted = fit(problem, optimizer, self.settings.training, progress, fit_key)
             progress.stage("curvature")
-            record, carried = self._absorb(
-                predicted, q, start.model.params, fitted, examples, curvature_key, name, time
-            )
+            absorbed = absorb(problem, fitted, self.settings, curvature_key)
+            progress.done()
         finally:
             progress.end()
-        record.report["seconds"] = clock.perf_counter() - began
+        record = Record(
+            name,
+            time,
+            absorbed.params,
+            absorbed.update.belief,
+            absorbed.update.curvature,
+            q,
+            fitted.weights.state,
+            fitted.likelihood,
+            absorbed.report | {"seconds": clock.perf_counter() - began},
+        )
         if index == 0:
             self._begin(before)
-        self._commit(record, carried)
+        self._commit(record, fitted.weights.optimizer)
         return record.report
 
     def smooth(self) -> SmoothedModels:
@@ -319,55 +321,6 @@ class Learner:
     def score(self, x: Any, y: Any = None, weights: Any = None) -> float:
         """The current model's mean score: accuracy for classes."""
         return self.model.score(x, y, weights)
-
-    def _absorb(self, predicted, q, start, fitted: Fitted, examples: Examples, key, name, time):
-        settings = self.settings
-        model = self._model.with_params(fitted.weights.params, fitted.weights.state)
-        chosen = _chosen(examples, settings.curvature, key)
-        curvature = settings.structure.curvature(
-            Learned(
-                model,
-                fitted.likelihood,
-                chosen,
-                settings.curvature,
-                start,
-                fitted.weights.optimizer,
-                jax.random.fold_in(key, 1),
-            )
-        )
-        absorb = update if settings.centre == "mode" else update_by_penalties
-        updated = absorb(
-            predicted,
-            fitted.weights.params,
-            curvature.precision,
-            settings.absorption(examples.total),
-            settings.rank,
-            settings.remainder,
-        )
-        report = {
-            "examples": examples.total,
-            "epochs": len(fitted.losses),
-            "best_epoch": fitted.epoch,
-            "losses": fitted.losses,
-            "validation_losses": fitted.held_out,
-            **curvature.report,
-        }
-        if updated.spectrum is not None:
-            report["retained"] = updated.spectrum.retained.tolist()
-            report["deflated"] = updated.spectrum.deflated.tolist()
-        mean = updated.belief.mean
-        record = Record(
-            name,
-            time,
-            mean if settings.centre == "mode" else fitted.weights.params,
-            updated.belief,
-            updated.curvature,
-            q,
-            fitted.weights.state,
-            fitted.likelihood,
-            report,
-        )
-        return record, fitted.weights.optimizer
 
     def _prepared(self, examples: Examples) -> Belief:
         """The belief before the next task; the prior in the shapes that later beliefs have."""
@@ -453,13 +406,6 @@ class Learner:
     def _refuse_nothing_learned(self) -> None:
         if len(self.trajectory) == 0:
             raise ValueError("No task has been observed yet; call observe(x, y) first.")
-
-
-def _chosen(examples: Examples, settings: CurvatureSettings, key: Key[Array, ""]) -> Leading:
-    count = examples.count if settings.examples is None else settings.examples
-    if isinstance(examples, ArrayExamples):
-        examples = examples.sample(count, settings.batch_size, key)
-    return Leading(examples, min(count, examples.count))
 
 
 def _pair(validation: Any) -> tuple[Any, Any]:

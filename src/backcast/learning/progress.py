@@ -28,6 +28,10 @@ class Progress(ABC):
         """Training is over and something else is being done."""
 
     @abstractmethod
+    def done(self) -> None:
+        """The task was learned, perhaps in fewer steps than it might have taken."""
+
+    @abstractmethod
     def end(self) -> None:
         """The task is over, well or not."""
 
@@ -45,6 +49,9 @@ class Silent(Progress):
         """Nothing."""
 
     def stage(self, title: str) -> None:
+        """Nothing."""
+
+    def done(self) -> None:
         """Nothing."""
 
     def end(self) -> None:
@@ -90,10 +97,13 @@ class Bar(Progress):
         """Say what is being done."""
         self._bar.update(self._task, description=f"{self._title}: {title}")
 
+    def done(self) -> None:
+        """Fill the bar."""
+        completed = self._bar.tasks[self._task].completed
+        self._bar.update(self._task, description=self._title, total=completed)
+
     def end(self) -> None:
         """Leave the bar as it is."""
-        task = self._bar.tasks[self._task]
-        self._bar.update(self._task, description=self._title, total=task.completed)
         self._bar.stop()
         self._bar.remove_task(self._task)
 

@@ -62,7 +62,9 @@ class DiagLowRank(Precision):
         ``diag(P)`` stays what it was.
         """
         factor, spectrum = leading_rows(self.factor, self.rank if rank is None else rank)
-        if remainder == "drop" or factor is self.factor:
+        if factor is self.factor:
+            return self, spectrum
+        if remainder == "drop":
             return DiagLowRank(self.diag, factor), spectrum
         diag = jax.tree.map(
             lambda d, before, after: d + jnp.maximum(before - after, 0).astype(d.dtype),
