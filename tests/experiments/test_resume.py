@@ -94,7 +94,8 @@ def test_what_a_killed_process_left_half_written_is_removed(finished, tmp_path):
     folder = tmp_path / small().folder
     (folder / "learner").mkdir(parents=True)
     for place in (folder, folder / "learner"):
-        (place / ".0123.part").write_bytes(b"half")
+        (place / ".0123.part").mkdir()
+        (place / ".0123.part" / ".tmpABC").write_bytes(b"half")
     assert outcome(run(small(), tmp_path, progress=False)) == outcome(finished)
 
 

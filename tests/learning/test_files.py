@@ -1,6 +1,7 @@
 """What is on disk is written whole or not at all, and only read if it is what was written."""
 
 import json
+import os
 
 import jax.numpy as jnp
 import numpy as np
@@ -97,6 +98,16 @@ def test_a_failed_write_leaves_the_old_contents_and_nothing_else(tmp_path, monke
         save_arrays(tmp_path, "task", ARRAYS)
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
     assert load_record(path) == {"a": 1}
+
+
+def test_files_may_be_read_by_whom_any_file_may(tmp_path):
+    old = os.umask(0o027)
+    try:
+        path, _ = save_arrays(tmp_path, "task", ARRAYS)
+        save_record(tmp_path / "r.json", {"a": 1})
+    finally:
+        os.umask(old)
+    assert {oct(p.stat().st_mode & 0o777) for p in (path, tmp_path / "r.json")} == {"0o640"}
 
 
 def test_a_nan_is_no_number_for_a_record(tmp_path):

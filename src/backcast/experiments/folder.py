@@ -189,10 +189,9 @@ def refuse_other(folder: RunFolder) -> None:
 
 def begin(folder: RunFolder) -> None:
     """Write down what is to be done, and remove what a killed process has left half-written."""
-    from backcast.learning.files import settle, temporary
+    from backcast.learning.files import remove_leftovers, settle, temporary
 
-    for part in folder.path.rglob(".*.part"):
-        part.unlink(missing_ok=True)
+    remove_leftovers(folder.path)
     file = folder.path / SPEC
     if not file.exists():
         with temporary(folder.path) as part:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,16 +27,30 @@ class LoadError(ValueError):
 
 @contextlib.contextmanager
 def temporary(folder: Path) -> Iterator[Path]:
-    """A new path in the folder, of a file that is gone afterwards unless it was settled."""
-    path = folder / f".{uuid.uuid4().hex}.part"
+    """A new path for a file that is gone afterwards unless it was settled in the folder.
+
+    It has a place of its own, for writers may put files of theirs beside it.
+    """
+    place = folder / f".{uuid.uuid4().hex}.part"
+    place.mkdir()
     try:
-        yield path
+        yield place / "new"
     finally:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes have left half-written, at whatever depth."""
+    for place in list(folder.rglob(".*.part")):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def settle(part: Path, path: Path) -> None:
-    """Give a temporary file its name, durably: a reader sees the old file or the new one, whole."""
+    """Give a temporary file its name, durably: a reader sees the old file or the new one, whole.
+
+    Who may read it is as for any file made here, whatever its writer chose.
+    """
+    part.chmod(part.parent.stat().st_mode & 0o666)
     _sync(part)
     part.replace(path)
     _sync(path.parent)

@@ -95,7 +95,7 @@ class Bar(Progress):
 
     def stage(self, title: str) -> None:
         """Say what is being done."""
-        self._bar.update(self._task, description=f"{self._title}: {title}")
+        self._bar.update(self._task, description=f"{self._title}: {title}", refresh=True)
 
     def done(self) -> None:
         """Fill the bar."""
