@@ -70,6 +70,16 @@ def column_norms(factor: PyTree) -> PyTree:
     return jax.tree.map(_sum_of_squares, factor)
 
 
+def row_norms(factor: PyTree) -> Float[Array, " k"]:
+    """``diag(W W^T)``: for each row, the sum of squares over the parameters."""
+    return _total(
+        jax.tree.map(
+            lambda w: jnp.sum(jnp.square(w.astype(accumulator(w))), axis=tuple(range(1, w.ndim))),
+            factor,
+        )
+    )
+
+
 def cast_like(reference: PyTree, values: PyTree) -> PyTree:
     """``values``, each leaf stored in the type of the reference's."""
     return jax.tree.map(lambda r, v: v.astype(r.dtype), reference, values)

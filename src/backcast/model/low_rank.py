@@ -122,7 +122,7 @@ def _orthonormal_complement(block: PyTree, basis: PyTree) -> PyTree:
 
     def sweep(carry):
         block, _, count = carry
-        before = jnp.sqrt(jnp.diagonal(tree.gram(block)))
+        before = jnp.sqrt(tree.row_norms(block))
         inside = tree.recombine(_cross(block, basis), basis)
         block = jax.tree.map(jnp.subtract, block, inside)
         gram = tree.gram(block)
