@@ -11,11 +11,10 @@ check: static test           ## everything CI checks
 
 static: format-check lint types imports
 
-# The first line runs on four devices what may be spread over them, compiled as for users. In the
-# second, compiling is most of the work, so it is done with fewer optimisations.
+# What may be spread over several devices is run on four as well.
 test: .venv/.ready           ## unit, property, conformance and documentation tests
 	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2
 
 demo: .venv/.ready           ## what filtering and smoothing do, on embedded data
 	$(BIN)/backcast demo
