@@ -97,6 +97,15 @@ def test_a_weight_that_is_used_twice_is_one_layer_without_a_bias():
     assert block.bias is None
 
 
+def test_a_weight_that_is_also_used_turned_around_is_left_out():
+    tied = {"w": jnp.ones((3, 2)), "v": jnp.ones((3, 2))}
+
+    def autoencoder(params, x):
+        return jnp.tanh(x @ params["w"]) @ params["w"].T @ params["v"]
+
+    assert list(found(autoencoder, tied, X)) == ["v"]
+
+
 @pytest.mark.parametrize("kind", ["shared", "after", "residual", "partial"])
 def test_what_is_no_plain_bias_stays_outside(kind):
     weights = {"w": jnp.ones((3, 3)), "v": jnp.ones((3, 3)), "b": jnp.ones(3)}

@@ -2,8 +2,8 @@
 
 Every library writes a dense or convolutional layer as the same two primitives, so the equations are
 looked through for products of a parameter with something that is none; nobody has to say where the
-layers are. A parameter that is also used in another way (a scale, a table that is looked up, inside
-a loop) is left out, and so is none counted that is only partly known.
+layers are. A parameter that is also used in another way (as a scale, turned around, in a table that
+is looked up, inside a loop) is in no layer.
 """
 
 import math
@@ -156,6 +156,9 @@ class _Search:
         self._spoil([self.known.get(variable) for variable in self.returned])
         found = [self._over_examples(use, twice) for use in self.found]
         times = Counter(use.block.weight for use in self.found)
+        ways = {(use.block.weight, use.block.rows, use.block.columns) for use in self.found}
+        turned = Counter(weight for weight, _, _ in ways)
+        self.spoiled.update(weight for weight, count in turned.items() if count > 1)
         self.spoiled.update(times.keys() & self.biases.keys())
         kept = []
         for use in found:
