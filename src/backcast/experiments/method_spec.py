@@ -13,6 +13,7 @@ class FineTuning(Table):
 
     kind: Literal["none"] = "none"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = False
 
 
 @final
@@ -21,6 +22,7 @@ class Joint(Table):
 
     kind: Literal["joint"] = "joint"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = False
 
 
 @final
@@ -79,6 +81,7 @@ class LowRank(Table):
 
     kind: Literal["low-rank"] = "low-rank"
     smooths: ClassVar[bool] = True
+    believes: ClassVar[bool] = True
     rank: Whole = 10
     strength: NonNegative = 1.0
     prior: Positive = 1.0
@@ -119,6 +122,7 @@ class Ewc(Table):
 
     kind: Literal["ewc"] = "ewc"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
     penalties: Literal["per-task", "one"] = "per-task"
     strength: NonNegative = 1.0
     prior: Positive = 1.0
@@ -141,6 +145,7 @@ class Kronecker(Table):
 
     kind: Literal["kronecker"] = "kronecker"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
     products: Count = 1
     strength: NonNegative = 1.0
     prior: Positive = 1.0
@@ -160,6 +165,7 @@ class L2(Table):
 
     kind: Literal["l2"] = "l2"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
     strength: NonNegative = 1.0
     prior: Positive = 1.0
     scale: Literal["examples", "mean"] = "examples"
@@ -178,6 +184,7 @@ class SynapticIntelligence(Table):
 
     kind: Literal["si"] = "si"
     smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
     strength: NonNegative = 1.0
     damping: Positive = 1e-3
     prior: Positive = 1.0

@@ -10,6 +10,7 @@ from backcast.cli import screen
 
 if TYPE_CHECKING:
     from backcast.experiments import RunFolder
+    from backcast.inference import Belief
     from backcast.learning import Learner
 
 _NOTHING = 1e-6  # of the largest eigenvalue: what rounding leaves of zero in 32 bits
@@ -24,11 +25,11 @@ def command(folder: Annotated[Path, Parameter(help="The folder of a run.")], /) 
 
     run = RunFolder.open(folder)
     _head(run)
-    if not run.spec.method.smooths:
+    if not run.spec.method.believes:
         screen.say(f"The method '{run.spec.method.kind}' keeps no belief.")
         return 0
     learner = run.learner()
-    if len(learner.trajectory):
+    if all("retained" in entry.report for entry in learner.trajectory.entries):
         _tasks(learner)
         _eigenvalues(learner)
     _layers(learner)
@@ -92,18 +93,21 @@ def _layers(learner: "Learner") -> None:
 
     belief = learner.belief
     precision = belief.precision
-    leaves = [jax.tree.leaves(t) for t in (belief.mean, precision.variance(), precision.diagonal())]
-    total = sum(float(np.sum(diagonal, dtype=float)) for diagonal in leaves[2])
+    mean, diagonal = jax.tree.leaves(belief.mean), jax.tree.leaves(precision.diagonal())
+    # The inverse of several Kronecker products has no structure.
+    alone = not _has_layers(belief) or precision.rank == 1
+    variance = jax.tree.leaves(precision.variance()) if alone else [None] * len(mean)
+    total = sum(float(np.sum(part, dtype=float)) for part in diagonal)
     rows = [
         [
             name,
-            " x ".join(map(str, mean.shape)) or "1",
-            f"{mean.size:,}",
-            screen.short(float(np.sqrt(np.mean(np.square(mean), dtype=float)))),
-            screen.short(float(np.mean(np.sqrt(variance), dtype=float))),
-            f"{100 * float(np.sum(diagonal, dtype=float)) / total:.1f} %" if total else "-",
+            " x ".join(map(str, m.shape)) or "1",
+            f"{m.size:,}",
+            screen.short(float(np.sqrt(np.mean(np.square(m), dtype=float)))),
+            "-" if v is None else screen.short(float(np.mean(np.sqrt(v), dtype=float))),
+            f"{100 * float(np.sum(d, dtype=float)) / total:.1f} %" if total else "-",
         ]
-        for name, mean, variance, diagonal in zip(tree.names(belief.mean), *leaves, strict=True)
+        for name, m, v, d in zip(tree.names(belief.mean), mean, variance, diagonal, strict=True)
     ]
     heads = ["Leaf", "shape", "weights", "size", "deviation", "precision"]
     screen.table(rows, heads, words=2, title="The last belief, leaf by leaf")
@@ -115,11 +119,18 @@ def _memory(run: "RunFolder", learner: "Learner") -> None:
     belief = learner.belief
     disk = sum(path.stat().st_size for path in (run.path / "learner").glob("*"))
     tasks = len(learner.trajectory)
+    rank = belief.precision.rank
+    kind = f"{rank} products in each layer" if _has_layers(belief) else f"{rank} rows"
     screen.say(
-        f"\nA belief takes {screen.size(_bytes(belief))} of memory "
-        f"(mean, diagonal and {belief.precision.rank} rows); {tasks} tasks take "
-        f"{screen.size(disk)} on disk."
+        f"\nA belief takes {screen.size(_bytes(belief))} of memory (mean, diagonal and {kind}); "
+        f"{tasks} tasks take {screen.size(disk)} on disk."
     )
+
+
+def _has_layers(belief: "Belief") -> bool:
+    from backcast.linalg import Kronecker
+
+    return isinstance(belief.precision, Kronecker)
 
 
 def _bytes(values: Any) -> int:
