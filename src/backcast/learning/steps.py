@@ -42,15 +42,17 @@ class Objective(eqx.Module):
     anchoring: Float[Array, ""]
     share: Float[Array, ""]
 
-    def __call__(
+    def loss(
         self, params: PyTree, state: PyTree, batch: Batch, key: Key[Array, ""]
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Float[Array, ""], PyTree]]:
-        """The objective; and the mean loss, the score and the network's state after the batch."""
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree]]:
+        """The mean loss; and the score and the network's state after the batch."""
         outputs, state = self.model.apply(params, state, batch.x, key=key, train=True)
         loss = total_loss(self.likelihood, outputs, batch.y, batch.weights) / self.share
-        score = mean_score(self.likelihood, outputs, batch.y, batch.weights)
-        penalty = self.anchoring * self.belief.penalty(params)
-        return loss + penalty.astype(loss.dtype), (loss, score, state)
+        return loss, (mean_score(self.likelihood, outputs, batch.y, batch.weights), state)
+
+    def penalty(self, params: PyTree) -> Float[Array, ""]:
+        """``anchoring * 1/2 (theta - m)^T P (theta - m)``."""
+        return self.anchoring * self.belief.penalty(params)
 
     def penalty_gradient(self, params: PyTree) -> PyTree:
         """``anchoring * P (theta - m)``: what of the gradient does not come from the task."""
@@ -118,19 +120,24 @@ class Run(eqx.Module):
         """One step of the optimiser."""
         key = jax.random.fold_in(self.key, tally.steps)
 
-        def objective(params):
-            return self.objective(params, weights.state, batch, key)
+        def loss_of(params):
+            return self.objective.loss(params, weights.state, batch, key)
 
-        (value, (loss, score, state)), gradient = jax.value_and_grad(objective, has_aux=True)(
-            weights.params
-        )
+        def value_of(params):
+            loss = loss_of(params)[0]
+            return loss + self.objective.penalty(params).astype(loss.dtype)
+
+        # The penalty's gradient is known; a derivative taken of its value may cost twice as much.
+        (loss, (score, state)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights.params)
+        pull = self.objective.penalty_gradient(weights.params)
+        gradient = jax.tree.map(lambda g, p: g + p.astype(g.dtype), gradient, pull)
         updates, optimizer = self.optimizer.update(
             gradient,
             weights.optimizer,
             weights.params,
-            value=value,
+            value=loss + self.objective.penalty(weights.params).astype(loss.dtype),
             grad=gradient,
-            value_fn=Value(lambda params: objective(params)[0], self.objective.penalty_gradient),
+            value_fn=Value(value_of, self.objective.penalty_gradient),
         )
         params = optax.apply_updates(weights.params, updates)
         return Weights(params, state, optimizer), tally.plus(loss, score)
