@@ -26,6 +26,8 @@ from backcast.model.ggn_sums import products, squares
 from model import dense
 from model.networks import ZOO
 
+pytestmark = pytest.mark.usefixtures("quick_compiles")
+
 KEY = jax.random.key(5)
 CLASSES = 3
 

@@ -11,6 +11,8 @@ from backcast.model import Batch, Categorical, Gaussian, as_model
 from backcast.model.kronecker import kronecker_ggn
 from model.networks import ZOO
 
+pytestmark = pytest.mark.usefixtures("quick_compiles")
+
 KEY = jax.random.key(0)
 
 
