@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from backcast.experiments.errors import SpecError
 from backcast.experiments.learners import learner_for, likelihood_for, optimizer_for
 from backcast.experiments.network_spec import TrainingSpec
 from backcast.experiments.networks import network
+from backcast.learning import Isotropic, LowRank, PathIntegral, Products
 from backcast.model import Categorical
 from experiments.small import small
 
@@ -131,3 +133,24 @@ def test_levels_of_drift_go_to_their_weights(built):
     np.testing.assert_allclose(q["dense1"]["kernel"], 0.25)
     layer = np.concatenate([np.ravel(leaf) for leaf in params["dense0"].values()]).astype(float)
     np.testing.assert_allclose(q["dense0"]["kernel"], 0.5 * np.mean(layer**2), rtol=1e-5)
+
+
+def test_every_method_has_its_structure_of_precision(built):
+    def settings(**method):
+        return built(method={"strength": 3.0, "prior": 0.5, **method}).settings
+
+    ewc = settings(kind="ewc", curvature={"examples": "all", "fisher": "empirical"})
+    assert (ewc.structure, ewc.centre) == (LowRank(0), "penalties")
+    assert (ewc.curvature.examples, ewc.curvature.fisher) == (None, "empirical")
+    assert settings(kind="ewc", penalties="one").centre == "mode"
+    assert settings(kind="kronecker", products=3).structure == Products(3)
+    assert settings(kind="l2").structure == Isotropic()
+    found = settings(kind="si", damping=0.1, scale="mean")
+    assert found.structure == PathIntegral(damping=0.1)
+    assert (found.strength, found.prior, found.scale) == (3.0, 0.5, "mean")
+
+
+def test_noise_for_weights_that_are_not_there_is_told(built):
+    noise = [{"weights": "nothing*", "variance": 1.0}]
+    with pytest.raises(SpecError, match="matches no parameter"):
+        built(method={"kind": "low-rank", "noise": noise})

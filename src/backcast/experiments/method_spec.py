@@ -107,88 +107,69 @@ class FisherSpec(Table):
     fisher: Literal["exact", "sampled", "empirical"] = "exact"
 
 
+class Penalised(Table):
+    """Any method whose tasks leave a penalty behind.
+
+    Attributes:
+        strength: ``lambda``, what a task's curvature or importances are multiplied by.
+        prior: the precision of the belief before the first task.
+        scale: the units of the precision: ``"mean"`` are the paper's.
+    """
+
+    smooths: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
+    strength: NonNegative = 1.0
+    prior: Positive = 1.0
+    scale: Literal["examples", "mean"] = "examples"
+
+
 @final
-class Ewc(Table):
+class Ewc(Penalised):
     """Elastic weight consolidation (Kirkpatrick et al. 2017): a diagonal.
 
     Attributes:
         penalties: ``"per-task"``: each past task has one, centred at its own mode, as in the paper;
             ``"one"``: there is one, centred at the last mode (online EWC).
-        strength: ``lambda``, what a task's Fisher matrix is multiplied by.
-        prior: the precision of the belief before the first task.
-        scale: the units of the precision: ``"mean"`` are the paper's.
         curvature: how the Fisher matrix is computed.
     """
 
     kind: Literal["ewc"] = "ewc"
-    smooths: ClassVar[bool] = False
-    believes: ClassVar[bool] = True
     penalties: Literal["per-task", "one"] = "per-task"
-    strength: NonNegative = 1.0
-    prior: Positive = 1.0
-    scale: Literal["examples", "mean"] = "examples"
     curvature: FisherSpec = FisherSpec()
 
 
 @final
-class Kronecker(Table):
+class Kronecker(Penalised):
     """Kronecker factors in each layer: OSLA (Ritter et al. 2018).
 
     Attributes:
         products: how many each layer keeps. With 1 the factors of the tasks are added up, as in
             OSLA; with as many as there are tasks the sum of their products is exact.
-        strength: ``lambda``, what a task's curvature is multiplied by.
-        prior: the precision of the belief before the first task.
-        scale: the units of the precision: ``"mean"`` are the paper's.
         curvature: how the factors are computed.
     """
 
     kind: Literal["kronecker"] = "kronecker"
-    smooths: ClassVar[bool] = False
-    believes: ClassVar[bool] = True
     products: Count = 1
-    strength: NonNegative = 1.0
-    prior: Positive = 1.0
-    scale: Literal["examples", "mean"] = "examples"
     curvature: FisherSpec = FisherSpec()
 
 
 @final
-class L2(Table):
-    """Each task holds all weights where they are, all alike.
-
-    Attributes:
-        strength: what each task adds to the precision.
-        prior: the precision of the belief before the first task.
-        scale: the units of the precision: ``"mean"`` are the paper's.
-    """
+class L2(Penalised):
+    """Each task holds all weights where they are, all alike: its curvature is the identity."""
 
     kind: Literal["l2"] = "l2"
-    smooths: ClassVar[bool] = False
-    believes: ClassVar[bool] = True
-    strength: NonNegative = 1.0
-    prior: Positive = 1.0
-    scale: Literal["examples", "mean"] = "examples"
 
 
 @final
-class SynapticIntelligence(Table):
+class SynapticIntelligence(Penalised):
     """Synaptic intelligence (Zenke et al. 2017): a diagonal from the path of training.
 
     Attributes:
-        strength: ``c``, what a task's importances are multiplied by.
         damping: ``xi``, which keeps parameters that hardly move from counting without bound.
-        prior: the precision of the belief before the first task.
-        scale: the units of the precision: ``"mean"`` are the paper's.
     """
 
     kind: Literal["si"] = "si"
-    smooths: ClassVar[bool] = False
-    believes: ClassVar[bool] = True
-    strength: NonNegative = 1.0
     damping: Positive = 1e-3
-    prior: Positive = 1.0
-    scale: Literal["examples", "mean"] = "examples"
 
 
 _Any = FineTuning | Joint | L2 | SynapticIntelligence | Ewc | Kronecker | LowRank

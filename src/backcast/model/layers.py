@@ -8,7 +8,7 @@ is looked up, inside a loop) is in no layer.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -19,9 +19,7 @@ from jaxtyping import Array, Float
 
 from backcast.linalg.blocks import Block
 from backcast.model.flat import Flat, variables
-
-Labels = tuple[tuple[int, ...], ...]
-"""For each axis of a rearranged array, the axes of the original that make it up, in order."""
+from backcast.model.rearranging import REARRANGING, Labels, shape_of
 
 
 @final
@@ -128,7 +126,7 @@ class _Search:
         self.readers.update(variables(flat.outputs))
         self.shapes: list[tuple[int, ...]] = []
         for leaf, variable in enumerate(flat.inputs[:count]):
-            shape = _shape(variable)
+            shape = shape_of(variable)
             self.known[variable] = _Parameter(leaf, tuple((axis,) for axis in range(len(shape))))
             self.shapes.append(shape)
         self.returned = set(variables(flat.outputs))
@@ -139,8 +137,8 @@ class _Search:
         if not any(operands):
             return
         name = equation.primitive.name
-        if name in _REARRANGING and operands[0] is not None:
-            labels = _REARRANGING[name](equation, operands[0].labels)
+        if name in REARRANGING and operands[0] is not None:
+            labels = REARRANGING[name](equation, operands[0].labels)
             if labels is not None:
                 self.known[equation.outvars[0]] = replace(operands[0], labels=labels)
                 return
@@ -247,7 +245,7 @@ def _dense(equation: JaxprEqn, position: int, weight: _Parameter) -> tuple[Block
     rows = tuple(axis for place in contracted[position] for axis in weight.labels[place])
     free = [i for i in range(len(weight.labels)) if i not in contracted[position]]
     columns = tuple(axis for place in free for axis in weight.labels[place])
-    others = len(_shape(equation.invars[1 - position])) - len(contracted[1 - position])
+    others = len(shape_of(equation.invars[1 - position])) - len(contracted[1 - position])
     kept, empty = tuple(weight.labels[i] for i in free), ((),) * others
     labels = kept + empty if position == 0 else empty + kept
     return Block(weight.leaf, rows, columns), labels
@@ -285,77 +283,15 @@ def _patches(equation: JaxprEqn, inputs: Array, kernel: Array) -> Float[Array, "
 def _axes(equation: JaxprEqn, inputs: int) -> tuple[tuple[int, ...], list[int]]:
     """The axes of the inputs of a dense product that are summed over, and the others."""
     contracted = equation.params["dimension_numbers"][0][inputs]
-    dimensions = len(_shape(equation.invars[inputs]))
+    dimensions = len(shape_of(equation.invars[inputs]))
     return contracted, [axis for axis in range(dimensions) if axis not in contracted]
 
 
 def _places(equation: JaxprEqn, inputs: int) -> tuple[int, ...]:
     """The lengths of the axes of the places in which a weight is used."""
     if equation.primitive.name == "dot_general":
-        shape = _shape(equation.invars[inputs])
+        shape = shape_of(equation.invars[inputs])
         return tuple(shape[axis] for axis in _axes(equation, inputs)[1])
-    shape = _shape(equation.outvars[0])
+    shape = shape_of(equation.outvars[0])
     batch, _, *space = equation.params["dimension_numbers"].out_spec
     return tuple(shape[axis] for axis in (batch, *space))
-
-
-def _shape(atom: Any) -> tuple[int, ...]:
-    return atom.aval.shape
-
-
-def _same(equation: JaxprEqn, labels: Labels) -> Labels | None:
-    return labels
-
-
-def _transposed(equation: JaxprEqn, labels: Labels) -> Labels | None:
-    return tuple(labels[axis] for axis in equation.params["permutation"])
-
-
-def _broadcast(equation: JaxprEqn, labels: Labels) -> Labels | None:
-    before = _shape(equation.invars[0])
-    after: list[tuple[int, ...]] = [()] * len(equation.params["shape"])
-    for axis, place in enumerate(equation.params["broadcast_dimensions"]):
-        if labels[axis] and before[axis] != equation.params["shape"][place]:
-            return None
-        after[place] = labels[axis]
-    return tuple(after)
-
-
-def _reshaped(equation: JaxprEqn, labels: Labels) -> Labels | None:
-    """The labels after columns were joined, or places joined or split; None for anything else."""
-    before, after = _shape(equation.invars[0]), _shape(equation.outvars[0])
-    pieces = [(size, axes) for size, axes in zip(before, labels, strict=True) if size > 1 or axes]
-    found: list[tuple[int, ...]] = []
-    for size in after:
-        taken, joined = 1, []
-        if pieces and not pieces[0][1] and pieces[0][0] > size > 1 and pieces[0][0] % size == 0:
-            # Places may be told apart again; columns stay together.
-            pieces[0] = (pieces[0][0] // size, ())
-            found.append(())
-            continue
-        while pieces and taken * pieces[0][0] <= size and (taken < size or pieces[0][0] == 1):
-            length, axes = pieces.pop(0)
-            taken *= length
-            joined.append(axes)
-        if taken != size or (any(joined) and not all(joined)):
-            return None
-        found.append(tuple(axis for axes in joined for axis in axes))
-    return None if pieces else tuple(found)
-
-
-def _squeezed(equation: JaxprEqn, labels: Labels) -> Labels | None:
-    gone = equation.params["dimensions"]
-    if any(labels[axis] for axis in gone):
-        return None
-    return tuple(axes for axis, axes in enumerate(labels) if axis not in gone)
-
-
-_REARRANGING: dict[str, Callable[[JaxprEqn, Labels], Labels | None]] = {
-    "broadcast_in_dim": _broadcast,
-    "convert_element_type": _same,
-    "copy": _same,
-    "copy_p": _same,
-    "reshape": _reshaped,
-    "squeeze": _squeezed,
-    "transpose": _transposed,
-}
