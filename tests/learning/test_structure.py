@@ -162,6 +162,11 @@ def test_a_path_goes_over_one_task(network):
         learner_of(network, structure=PathIntegral(), restart=False)
 
 
+def test_several_products_have_no_minimum_of_penalties(network):
+    with pytest.raises(ValueError, match=r"sum of 2 Kronecker products .* Products\(1\)"):
+        learner_of(network, structure=Products(2), centre="penalties")
+
+
 def test_kronecker_products_refuse_noise_at_once(network):
     with pytest.raises(ValueError, match="process noise of a Kronecker precision must be zero"):
         learner_of(network, structure=Products(), noise=0.1)

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 from backcast.learning import structure as structures
 from backcast.learning.curvature_settings import CurvatureSettings, one_of
 from backcast.learning.fit import Training
-from backcast.learning.structure import PathIntegral, Structure
+from backcast.learning.structure import PathIntegral, Products, Structure
 from backcast.linalg import Remainder
 
 Scale = Literal["examples", "mean"]
@@ -37,6 +37,12 @@ class Settings:
         if not (math.isfinite(self.prior) and self.prior > 0):
             raise ValueError(
                 f"The prior is a precision and must be a number > 0, but {self.prior!r} was given."
+            )
+        if self.centre == "penalties" and isinstance(self.structure, Products) and self.rank > 1:
+            raise ValueError(
+                "The minimum of all penalties takes an inverse, which a sum of "
+                f"{self.rank} Kronecker products does not have. Use Products(1), or leave "
+                'centre="mode".'
             )
         if isinstance(self.structure, PathIntegral) and not self.training.restart:
             raise ValueError(
