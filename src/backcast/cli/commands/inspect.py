@@ -29,7 +29,8 @@ def command(folder: Annotated[Path, Parameter(help="The folder of a run.")], /) 
         screen.say(f"The method '{run.spec.method.kind}' keeps no belief.")
         return 0
     learner = run.learner()
-    if all("retained" in entry.report for entry in learner.trajectory.entries):
+    entries = learner.trajectory.entries
+    if entries and all("retained" in entry.report for entry in entries):
         _tasks(learner)
         _eigenvalues(learner)
     _layers(learner)
