@@ -9,6 +9,9 @@ from flax import linen
 from backcast.data import DataError
 from backcast.experiments.network_spec import CnnSpec, MlpSpec
 from backcast.experiments.networks import network
+from backcast.linalg import tree
+from backcast.model import as_model
+from backcast.model.kronecker import blocks_of
 
 KEY = jax.random.key(3)
 
@@ -57,6 +60,18 @@ def test_the_convolutional_network_is_flaxs():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)  # noqa: E731
     jax.tree.map(close, after, changed["batch_stats"])
+
+
+def test_all_layers_of_the_convolutional_network_are_found_in_its_computation():
+    spec = CnnSpec(channels=(3, 2), pools=(2, 2), hidden=(5,))
+    model = as_model(network(spec, (8, 8, 3), 2, KEY))
+    names = tree.names(model.params)
+    blocks = {names[b.weight]: b for b in blocks_of(model, jnp.zeros((2, 8, 8, 3)))}
+    assert blocks.keys() == {f"{layer}/kernel" for layer in ("conv0", "conv1", "dense0", "dense1")}
+    assert (blocks["conv1/kernel"].rows, blocks["conv1/kernel"].columns) == ((0, 1, 2), (3,))
+    for name, block in blocks.items():
+        assert block.bias is not None
+        assert names[block.bias] == name.replace("kernel", "bias")
 
 
 def test_grey_images_have_one_channel():
