@@ -83,5 +83,5 @@ def test_all_scores_are_one_table(runs):
 
 def test_runs_of_other_kinds_are_told_apart(runs):
     folders = run_folders(runs)
-    alike = [folder for folder in folders if folder.spec.name == "other"]
+    alike = [folder.spec for folder in folders if folder.spec.name == "other"]
     assert labelled(alike) == ["other"]

@@ -19,6 +19,7 @@ COMMANDS = {
     "smooth": "Write the smoothed models of a run to files; needs no data.",
     "inspect": "Show what a run believes: eigenvalues, capacity, memory.",
     "report": "Write a page with figures and tables about runs.",
+    "paper": "Make the tables and figures of the paper, with our numbers beside its own.",
     "data": "Show which data sets are here, or download one.",
 }
 """What each command does; each is the function ``command`` of the file of its name."""

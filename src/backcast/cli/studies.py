@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from backcast.experiments import SpecError, Study
-from backcast.experiments.spec import merged, nested, source
+from backcast.experiments.sources import source
+from backcast.experiments.spec import merged, nested
 
 
 def study(name: str, changes: Iterable[str] | None = None, seed: int | None = None) -> Study:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from backcast.experiments import summary
 from backcast.experiments.folder import Facts, RunFolder
 from backcast.experiments.log import Part, Stage
+from backcast.experiments.spec import Spec
 from backcast.experiments.variations import flat
 
 
@@ -61,9 +62,13 @@ class Group:
         """What is known of the stream; the same for all seeds but for the numbers of examples."""
         return self.runs[0].facts
 
+    def each(self, number: str, part: Part = "test") -> list[float | None]:
+        """A final number of each seed, such as ``average_accuracy``."""
+        return [_final(run)[part].get(number) for run in self.runs]
+
     def spread(self, number: str, part: Part = "test") -> Spread | None:
-        """A final number over the seeds, such as ``average_accuracy``."""
-        return Spread.of(_final(run)[part].get(number) for run in self.runs)
+        """A final number over the seeds."""
+        return Spread.of(self.each(number, part))
 
     def cost(self, number: str) -> Spread | None:
         """``seconds``, ``evaluation_seconds`` or ``peak_memory`` over the seeds."""
@@ -96,22 +101,22 @@ def groups(folders: Iterable[RunFolder]) -> list[Group]:
         if folder.state == "done":
             together.setdefault((folder.spec.name, folder.spec.group), []).append(folder)
     members = [tuple(sorted(runs, key=lambda run: run.spec.seed)) for runs in together.values()]
-    labels = labelled([runs[0] for runs in members])
+    labels = labelled([runs[0].spec for runs in members])
     return [Group(label, runs) for label, runs in zip(labels, members, strict=True)]
 
 
-def labelled(folders: Sequence[RunFolder]) -> list[str]:
-    """For each run its name; and where several have the same name, the values that differ."""
+def labelled(specs: Sequence[Spec]) -> list[str]:
+    """For each spec its name; and where several have the same name, the values that differ."""
     labels = []
-    for folder in folders:
-        own = _values(folder)
-        alike = [_values(other) for other in folders if other.spec.name == folder.spec.name]
+    for spec in specs:
+        own = _values(spec)
+        alike = [_values(other) for other in specs if other.name == spec.name]
         stated = [
             f"{_named(field)} {value}"
             for field, value in sorted(own.items())
             if any(_differs(field, own, values) for values in alike)
         ]
-        labels.append(" ".join([folder.spec.name, *([f"({', '.join(stated)})"] if stated else [])]))
+        labels.append(" ".join([spec.name, *([f"({', '.join(stated)})"] if stated else [])]))
     return labels
 
 
@@ -154,12 +159,9 @@ def rows(folders: Iterable[RunFolder]) -> list[dict[str, Any]]:
     ]
 
 
-def _values(folder: RunFolder) -> dict[str, Any]:
-    return {
-        field: value
-        for field, value in flat(folder.spec.plain()).items()
-        if field not in ("name", "seed")
-    }
+def _values(spec: Spec) -> dict[str, Any]:
+    values = flat(spec.plain()).items()
+    return {field: value for field, value in values if field not in ("name", "seed")}
 
 
 def _final(run: RunFolder) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -12,8 +11,7 @@ from pydantic import AfterValidator
 
 from backcast.experiments import toml
 from backcast.experiments.data_spec import DataSpec
-from backcast.experiments.errors import SpecError
-from backcast.experiments.fields import Table, Whole, suggestion
+from backcast.experiments.fields import Table, Whole
 from backcast.experiments.method_spec import MethodSpec
 from backcast.experiments.network_spec import NetworkSpec, TrainingSpec
 from backcast.experiments.stream_spec import StreamSpec
@@ -103,26 +101,6 @@ def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
             value = merged(old, value)
         result[name] = value
     return result
-
-
-def built_in() -> list[str]:
-    """The names of the specs that come with the package."""
-    folder = resources.files("backcast.experiments") / "specs"
-    return sorted(Path(file.name).stem for file in folder.iterdir() if file.name.endswith(".toml"))
-
-
-def source(name_or_path: str | Path) -> dict[str, Any]:
-    """The plain data of a built-in spec by its name, or of a TOML file."""
-    name = str(name_or_path)
-    if name in built_in():
-        file = resources.files("backcast.experiments") / "specs" / f"{name}.toml"
-        return toml.parse(file.read_text(encoding="utf-8"), name)
-    path = Path(name_or_path)
-    if not path.exists() and path.suffix != ".toml" and path.name == name:
-        raise SpecError(
-            f"There is no spec {suggestion(name, built_in())}. Or give the path of a TOML file."
-        )
-    return toml.read(path)
 
 
 def _digest(plain: Mapping[str, Any]) -> str:

@@ -7,7 +7,8 @@ from typing import Any, final
 
 from backcast.experiments.errors import SpecError
 from backcast.experiments.fields import Table, unknown
-from backcast.experiments.spec import Spec, source
+from backcast.experiments.sources import source
+from backcast.experiments.spec import Spec
 from backcast.experiments.tuning_spec import TuningSpec
 from backcast.experiments.variations import SweepSpec
 

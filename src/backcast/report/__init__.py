@@ -9,6 +9,8 @@ tables.py      a table, as CSV, LaTeX and HTML
 contents.py    which figures and tables there are of a comparison
 svg.py         a figure as part of a page
 page.py        the page
+files.py       files that are there whole or not at all
+paper/         the paper's tables and figures
 write.py       write_report: all of it, in a folder
 """
 

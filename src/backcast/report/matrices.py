@@ -21,7 +21,7 @@ from backcast.report.style import (
     told_apart,
 )
 
-_SHADES = LinearSegmentedColormap.from_list("shades", ["#eef4fa", "#9cc5e6", "#3b86c4", "#0b4a85"])
+SHADES = LinearSegmentedColormap.from_list("shades", ["#eef4fa", "#9cc5e6", "#3b86c4", "#0b4a85"])
 _MOST_WRITTEN = 10  # tasks: numbers in more cells than that cannot be read
 
 
@@ -38,7 +38,7 @@ def accuracy_matrix(group: Group, lowest: float) -> Drawing:
     with styled():
         scale = Normalize(lowest, 1.0)
         shown = axes.pcolormesh(
-            np.ma.masked_invalid(values), cmap=_SHADES, norm=scale, edgecolor=PAPER, linewidth=1
+            np.ma.masked_invalid(values), cmap=SHADES, norm=scale, edgecolor=PAPER, linewidth=1
         )
         _frame(axes, names, learned)
         if len(names) <= _MOST_WRITTEN:
@@ -84,7 +84,7 @@ def _write(axes: Axes, values: Float[np.ndarray, "L T"], scale: Normalize) -> No
     """The numbers, dark on light cells and light on dark ones."""
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            color = readable_on(_SHADES(scale(value)))
+            color = readable_on(SHADES(scale(value)))
             axes.text(
                 column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", color=color
             )

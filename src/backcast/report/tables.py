@@ -1,4 +1,4 @@
-"""A table, as CSV with all digits, as LaTeX and as HTML."""
+"""A table, as CSV with all digits, as LaTeX, as Markdown and as HTML."""
 
 import csv
 import html
@@ -79,6 +79,14 @@ class Table:
         ]
         return "\n".join(lines) + "\n"
 
+    def markdown(self) -> str:
+        """A table between pipes, as GitHub has it."""
+        rules = ["---" if column.decimals is None else "---:" for column in self.columns]
+        heads = [column.head for column in self.columns]
+        rows = [map(shown, row, self.columns) for row in self.rows]
+        cells = [[_between_pipes(text) for text in line] for line in (heads, *rows)]
+        return "".join(f"| {' | '.join(line)} |\n" for line in [cells[0], rules, *cells[1:]])
+
     def html(self) -> str:
         """A table that scrolls within itself where it is too wide."""
         heads = "".join(
@@ -127,6 +135,10 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\n": " ",
 }
+
+
+def _between_pipes(text: str) -> str:
+    return text.replace("|", r"\|").replace("\n", " ")
 
 
 def _latex(cell: Cell, column: Column) -> str:

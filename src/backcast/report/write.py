@@ -2,15 +2,15 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from backcast.experiments import RunFolder, StorageError, groups, rows
-from backcast.learning.files import settle, temporary
+from backcast.report import files
 from backcast.report.comparison import comparisons
 from backcast.report.contents import drawings, provenance, tables, unfinished
 from backcast.report.page import page
-from backcast.report.style import Drawing, styled
+from backcast.report.style import Drawing
 from backcast.report.tables import Table
 
 PAGE, SCORES = "report.html", "scores.csv"
@@ -34,7 +34,7 @@ def write_report(runs: Sequence[RunFolder], out: Path, title: str) -> tuple[Path
     sections = [(each, drawings(each), tables(each)) for each in comparisons(groups(done))]
     about = [table for table in (provenance(done), unfinished(runs)) if table is not None]
     try:
-        files = [
+        paths = [
             path
             for number, (_, figures, found) in enumerate(sections, 1)
             for path in (
@@ -46,9 +46,9 @@ def write_report(runs: Sequence[RunFolder], out: Path, title: str) -> tuple[Path
                 *(path for table in found for path in _table(out, table, f"{number}-")),
             )
         ]
-        files += [path for table in about for path in _table(out, table, "")]
-        files.append(_written(out / SCORES, _scores(done)))
-        return _written(out / PAGE, page(title, sections, about)), files
+        paths += [path for table in about for path in _table(out, table, "")]
+        paths.append(files.written(out / SCORES, _scores(done)))
+        return files.written(out / PAGE, page(title, sections, about)), paths
     except OSError as error:
         raise StorageError(
             f"The report cannot be written to {out}: {error}. Name another folder by --out."
@@ -56,27 +56,15 @@ def write_report(runs: Sequence[RunFolder], out: Path, title: str) -> tuple[Path
 
 
 def _figure(out: Path, drawing: Drawing, number: str) -> list[Path]:
-    """The figure as PNG and PDF, whose bytes depend on nothing but what it shows."""
-    paths = []
-    for kind in ("png", "pdf"):
-        path = out / "figures" / f"{number}-{drawing.name}.{kind}"
-        dates = {"CreationDate": None} if kind == "pdf" else None
-        with styled():
-            _whole(
-                path,
-                lambda part, kind=kind, dates=dates: drawing.figure.savefig(
-                    part, format=kind, metadata=dates
-                ),
-            )
-        paths.append(path)
-    return paths
+    stem = out / "figures" / f"{number}-{drawing.name}"
+    return [files.drawn(stem.with_suffix(f".{kind}"), drawing) for kind in ("png", "pdf")]
 
 
 def _table(out: Path, table: Table, prefix: str) -> list[Path]:
     stem = out / "tables" / f"{prefix}{table.name}"
     return [
-        _written(stem.with_suffix(".csv"), table.csv()),
-        _written(stem.with_suffix(".tex"), table.latex()),
+        files.written(stem.with_suffix(".csv"), table.csv()),
+        files.written(stem.with_suffix(".tex"), table.latex()),
     ]
 
 
@@ -88,16 +76,3 @@ def _scores(runs: Sequence[RunFolder]) -> str:
     writer.writeheader()
     writer.writerows(found)
     return file.getvalue()
-
-
-def _written(path: Path, text: str) -> Path:
-    _whole(path, lambda part: part.write_text(text, encoding="utf-8"))
-    return path
-
-
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    """A file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with temporary(path.parent) as part:
-        write(part)
-        settle(part, path)

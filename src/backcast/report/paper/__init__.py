@@ -1,0 +1,33 @@
+"""The paper's tables and figures, with our numbers beside the paper's.
+
+artefact.py   Artefact: the runs that a table or figure is made of, and how they are shown
+write.py      an artefact in a folder, with all numbers and their origin
+
+To add one: a file with an `Artefact`, a line in `ARTEFACTS`, and its name in the command
+``backcast paper``.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from backcast.report.paper.ablation import ABLATION
+from backcast.report.paper.artefact import Artefact
+from backcast.report.paper.fig5 import FIG5
+from backcast.report.paper.fig8 import FIG8
+from backcast.report.paper.over import FIG10, FIG11
+from backcast.report.paper.table1 import TABLE1
+from backcast.report.paper.write import unfinished, write
+
+ARTEFACTS: Mapping[str, Artefact] = MappingProxyType(
+    {
+        "table1": TABLE1,
+        "fig5": FIG5,
+        "fig8": FIG8,
+        "fig10": FIG10,
+        "fig11": FIG11,
+        "ablation": ABLATION,
+    }
+)
+"""All of them, by the names that ``backcast paper`` knows them by."""
+
+__all__ = ["ARTEFACTS", "Artefact", "unfinished", "write"]
