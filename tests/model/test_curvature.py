@@ -385,33 +385,41 @@ def test_no_jacobian_of_all_examples_is_ever_held():
         assert summed < of_one_example
 
 
-def test_other_numbers_compile_nothing_again(compilations):
+# Sought among 12 parameters, and among at most 128 outputs.
+@pytest.mark.parametrize(("inputs", "counts"), [(4, (2, 5, 2)), (80, (3, 5, 4))])
+def test_other_numbers_compile_nothing_again(compilations, inputs, counts):
     def curvature_of(seed, count):
         rng = np.random.default_rng(seed)
-        model = as_model((layer, jnp.asarray(rng.normal(size=(4, 3)), jnp.float32)))
-        x = rng.normal(size=(count, 8, 4)).astype(np.float32)
+        model = as_model((layer, jnp.asarray(rng.normal(size=(inputs, 3)), jnp.float32)))
+        x = rng.normal(size=(count, 8, inputs)).astype(np.float32)
         batches = [Batch(x[i], rng.integers(0, 3, 8)) for i in range(count)]
         return ggn(model, Categorical(), batches, rank=2, key=jax.random.key(seed))
 
-    first = curvature_of(0, 2)
+    first = curvature_of(0, counts[0])
     before = compilations()
-    others = curvature_of(1, 5), curvature_of(2, 2)
+    others = curvature_of(1, counts[1]), curvature_of(2, counts[2])
     assert compilations() == before > 0
-    assert [int(curvature.examples) for curvature in (first, *others)] == [16, 40, 16]
+    seen = [int(curvature.examples) for curvature in (first, *others)]
+    assert seen == [8 * count for count in counts]
 
 
+@pytest.mark.parametrize("inputs", [4, 50])
 @pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
-def test_the_factor_has_the_type_of_the_parameters(kind):
+def test_the_factor_has_the_type_of_the_parameters(kind, inputs):
     rng = np.random.default_rng(0)
-    model = as_model((layer, jnp.asarray(rng.normal(size=(4, 3)), kind)))
-    x, y = jnp.asarray(rng.normal(size=(32, 4)), kind), rng.integers(0, 3, 32)
+    model = as_model((layer, jnp.asarray(rng.normal(size=(inputs, 3)), kind)))
+    x, y = jnp.asarray(rng.normal(size=(32, inputs)), kind), rng.integers(0, 3, 32)
     found = ggn(model, Categorical(), [Batch(x, y)], rank=2, key=KEY).precision
     assert found.factor.dtype == kind
     wide = model.params.astype(jnp.float32)
     J = dense.jacobian(lambda p: layer(p, x.astype(jnp.float32)), wide)
     outputs = layer(wide, x.astype(jnp.float32))
     H = dense.ggn(J, dense.hessians(dense.categorical, outputs, y), np.ones(32))
-    near(dense.flat(found.diagonal()), np.diag(H), {jnp.float32: 1e-5, jnp.bfloat16: 3e-2}[kind])
+    tolerance = {jnp.float32: 1e-5, jnp.bfloat16: 3e-2}[kind]
+    near(dense.flat(found.diagonal()), np.diag(H), tolerance)
+    largest = np.linalg.eigvalsh(H)[-1]
+    assert np.linalg.eigvalsh(H - gram(found.factor))[0] > -tolerance * largest
+    assert np.linalg.eigvalsh(gram(found.factor))[-1] > 0.9 * largest
 
 
 # Bad input ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backcast.model.low_rank import leading
+from backcast.model.low_rank import leading, leading_by_root
 
 D = 14
 LIKE = {"a": (3, 4), "b": (2,)}
@@ -37,24 +37,57 @@ def rows_of(factor):
     return np.concatenate([np.asarray(x, float).reshape(len(x), -1) for x in factor.values()], 1)
 
 
-@functools.partial(jax.jit, static_argnames=("rank", "passes", "oversampling"))
-def found(H, key, rank, passes, oversampling):
+def flattened(block):
+    return jnp.concatenate([x.reshape(len(x), -1) for x in block.values()], 1)
+
+
+def in_leaves(rows):
+    return {"a": rows[:, :12].reshape(-1, 3, 4), "b": rows[:, 12:]}
+
+
+def by_products(H, key, rank, passes, oversampling):
     def product(block):
-        rows = jnp.concatenate([x.reshape(len(x), -1) for x in block.values()], 1) @ H
-        return {"a": rows[:, :12].reshape(-1, 3, 4), "b": rows[:, 12:]}
+        return in_leaves(flattened(block) @ H)
 
     like = {name: jnp.zeros(shape, H.dtype) for name, shape in LIKE.items()}
     return leading(product, like, rank, key, passes=passes, oversampling=oversampling)
 
 
-cases = pytest.mark.parametrize(
-    ("rank", "passes", "oversampling"), [(3, 1, 0), (4, 3, 2), (6, 4, 2), (20, 2, 0)]
-)
+def by_root(H, key, rank, passes, oversampling):
+    """By a root of more rows than columns, in two leaves, and with one row that is zero."""
+    values, vectors = jnp.linalg.eigh(H)
+    turn = jnp.linalg.qr(jax.random.normal(jax.random.key(1), (D + 2, D), H.dtype))[0]
+    root = jnp.pad(turn * jnp.sqrt(jnp.maximum(values, 0)) @ vectors.T, ((0, 1), (0, 0)))
+    return leading_by_root(
+        lambda block: jnp.split(flattened(block) @ root.T, [5], axis=1),
+        lambda columns: in_leaves(jnp.concatenate(columns, 1) @ root),
+        [jnp.zeros(5, H.dtype), jnp.zeros(D - 2, H.dtype)],
+        {name: jnp.zeros(shape, H.dtype) for name, shape in LIKE.items()},
+        rank,
+        key,
+        passes=passes,
+        oversampling=oversampling,
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("way", "rank", "passes", "oversampling"))
+def found(way, H, key, rank, passes, oversampling):
+    return way(H, key, rank, passes, oversampling)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@cases
-def test_nothing_in_the_factor_is_false(dtype, rank, passes, oversampling):
+@pytest.mark.parametrize(
+    ("way", "rank", "passes", "oversampling"),
+    [
+        (by_products, 3, 1, 0),
+        (by_products, 4, 3, 2),
+        (by_products, 6, 4, 2),
+        (by_products, 20, 2, 0),
+        (by_root, 4, 2, 2),
+        (by_root, 20, 1, 0),
+    ],
+)
+def test_nothing_in_the_factor_is_false(way, dtype, rank, passes, oversampling):
     @given(
         spectrum=st.sampled_from(sorted(SPECTRA)),
         seed=st.integers(0, 2**32 - 1),
@@ -62,7 +95,7 @@ def test_nothing_in_the_factor_is_false(dtype, rank, passes, oversampling):
     )
     def check(spectrum, seed, scale):
         H = matrix(spectrum, seed, scale).astype(dtype)
-        factor, values, residuals = found(jnp.asarray(H), KEY, rank, passes, oversampling)
+        factor, values, residuals = found(way, jnp.asarray(H), KEY, rank, passes, oversampling)
         H, rows, values = H.astype(float), rows_of(factor), np.asarray(values, float)
         true = np.linalg.eigvalsh(H)[::-1]
         small = TOLERANCE[dtype] * max(true[0], 1e-30)
@@ -83,11 +116,12 @@ def test_nothing_in_the_factor_is_false(dtype, rank, passes, oversampling):
     check()
 
 
+@pytest.mark.parametrize("way", [by_products, by_root])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spectrum", ["falling", "repeated", "flat", "short", "zero"])
-def test_a_basis_of_the_whole_space_gives_the_best_factor(dtype, spectrum):
+def test_a_basis_of_the_whole_space_gives_the_best_factor(way, dtype, spectrum):
     H = matrix(spectrum, 1).astype(dtype)
-    factor, values, residuals = found(jnp.asarray(H), KEY, 6, 4, 2)
+    factor, values, residuals = found(way, jnp.asarray(H), KEY, 6, 4, 2)
     true = np.maximum(np.linalg.eigvalsh(H.astype(float))[::-1], 0)
     atol = 10 * TOLERANCE[dtype]
     np.testing.assert_allclose(values, true[:6], rtol=0, atol=4 * atol)
@@ -98,7 +132,7 @@ def test_a_basis_of_the_whole_space_gives_the_best_factor(dtype, spectrum):
 
 def test_more_passes_find_more_and_the_residuals_say_so():
     H = jnp.asarray(matrix("falling", 2), jnp.float32)
-    runs = [found(H, KEY, 4, passes, 0) for passes in (1, 2, 4)]
+    runs = [found(by_products, H, KEY, 4, passes, 0) for passes in (1, 2, 4)]
     worst = [float(np.max(run.residuals)) for run in runs]
     assert worst[0] > 3 * worst[1] > 9 * worst[2]
     sums = [float(np.sum(run.eigenvalues)) for run in runs]
@@ -109,6 +143,10 @@ def test_rank_0_asks_for_no_product():
     def product(block):
         raise AssertionError
 
-    none = leading(product, {"a": jnp.zeros(3)}, 0, KEY, passes=5, oversampling=2)
-    assert none.factor["a"].shape == (0, 3)
-    assert none.eigenvalues.shape == none.residuals.shape == (0,)
+    like, size = {"a": jnp.zeros(3)}, {"passes": 5, "oversampling": 2}
+    for none in (
+        leading(product, like, 0, KEY, **size),
+        leading_by_root(product, product, jnp.zeros(2), like, 0, KEY, **size),
+    ):
+        assert none.factor["a"].shape == (0, 3)
+        assert none.eigenvalues.shape == none.residuals.shape == (0,)

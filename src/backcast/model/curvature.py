@@ -18,8 +18,9 @@ from jaxtyping import Array, Float, Key, PyTree
 from backcast.linalg import DiagLowRank, checks, tree
 from backcast.model.batch import Batch
 from backcast.model.ggn_means import check_batches, mean_products, mean_squares
+from backcast.model.ggn_root import GgnRoot, column_space
 from backcast.model.likelihood import Likelihood
-from backcast.model.low_rank import leading
+from backcast.model.low_rank import leading, leading_by_root
 from backcast.model.network import Model
 from backcast.model.output_root import Fisher
 
@@ -65,12 +66,15 @@ def ggn(
     the diagonal of the GGN. Rank 0 is that diagonal alone, the Fisher information of EWC; one batch
     and no diagonal is the paper's variant.
 
+    ``F`` is sought among parameters or among outputs, ``J^T S S^T J`` or ``S^T J J^T S``, whichever
+    are fewer: a batch of 128 examples with 10 outputs has 1280, however large the network.
+
     Args:
         model: The network, at the parameters and the state wanted.
         likelihood: The likelihood of the targets.
-        batches: Batches of examples, gone through once per pass: a list, or any object that starts
-            anew, in the same order, whenever it is iterated over. Every shape is compiled once, so
-            pad a short last batch, with weights of zero.
+        batches: Batches of examples, gone through once per pass, and twice if outputs are fewer:
+            a list, or any object that starts anew, in the same order, whenever it is iterated over.
+            Every shape is compiled once, so pad a short last batch, with weights of zero.
         rank: How many eigenvectors to keep. If the GGN has fewer, the last rows are zero.
         key: Randomness for the first block, sampled targets and a sampled diagonal.
         diagonal: ``"exact"`` takes a gradient for every example and output; ``"sampled"`` one for
@@ -78,32 +82,38 @@ def ggn(
         fisher: ``"exact"`` is the GGN. ``"sampled"`` and ``"empirical"`` are the mean of ``g g^T``
             over examples, with ``g`` the gradient of an example's loss, at targets drawn from the
             model or at its own. The first estimates the GGN without bias; the second does not.
-        passes: How often to go through the batches for ``F``.
+        passes: How many products with the GGN to take for ``F``.
         oversampling: How many rows to carry beyond ``rank`` while finding ``F``.
 
     Returns:
         The curvature. Finding it takes the memory of ``(passes + 2) (rank + oversampling)``
-        parameter vectors, and what the network needs for that many tangents of one batch.
+        vectors like the parameters or like all outputs, of ``2 (rank + oversampling)`` like the
+        parameters, and what the network needs for one tangent of one batch.
 
     Raises:
         TypeError: The batches can be gone through only once, or are no batches.
         ValueError: An option is unknown, there is no example, or the curvature is not finite.
     """
     _check(model, rank, diagonal, fisher, passes, oversampling)
-    examples = check_batches(model, likelihood, batches)
+    extent = check_batches(model, likelihood, batches)
     key_start, key_data = jax.random.split(key)
-    factor, eigenvalues, residuals = leading(
-        lambda block: mean_products(model, likelihood, batches, examples, block, fisher, key_data),
-        model.params,
-        rank,
-        key_start,
-        passes=passes,
-        oversampling=oversampling,
-    )
+    size = {"rank": rank, "key": key_start, "passes": passes, "oversampling": oversampling}
+    columns = column_space(model, extent, fisher)
+    if columns.size < sum(leaf.size for leaf in jax.tree.leaves(model.params)):
+        root = GgnRoot(model, likelihood, batches, extent, fisher, key_data)
+        found = leading_by_root(root.push, root.pull, columns, model.params, **size)
+    else:
+        given = model, likelihood, batches, extent.examples
+        found = leading(
+            lambda block: mean_products(*given, block, fisher, key_data), model.params, **size
+        )
+    factor, eigenvalues, residuals = found
     if diagonal == "none":
         precision = DiagLowRank(jax.tree.map(jnp.zeros_like, model.params), factor)
     else:
-        whole = mean_squares(model, likelihood, batches, examples, diagonal, fisher, key_data)
+        whole = mean_squares(
+            model, likelihood, batches, extent.examples, diagonal, fisher, key_data
+        )
         precision = _with_diagonal(whole, factor)
     checks.finite(
         (precision.diag, eigenvalues),
@@ -111,7 +121,7 @@ def ggn(
         "The network's outputs or their derivatives are not finite at these parameters: look at "
         "the inputs and at the fit.",
     )
-    return Curvature(precision, eigenvalues, residuals, examples)
+    return Curvature(precision, eigenvalues, residuals, extent.examples)
 
 
 def ggn_product(
@@ -119,7 +129,7 @@ def ggn_product(
 ) -> PyTree:
     """``H v``: the GGN of the mean loss at the model's parameters, times a vector like them."""
     checks.same_tree(model.params, vector, "The vector")
-    examples = check_batches(model, likelihood, batches)
+    examples = check_batches(model, likelihood, batches).examples
     block = jax.tree.map(lambda v: v[None], vector)
     image = mean_products(model, likelihood, batches, examples, block, "exact", jax.random.key(0))
     return jax.tree.map(lambda u, v: u[0].astype(v.dtype), image, vector)

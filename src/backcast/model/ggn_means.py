@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,20 @@ from backcast.model.output_root import Fisher
 from backcast.model.reduction import example_count
 
 
-def check_batches(model: Model, likelihood: Likelihood, batches: Any) -> Float[Array, ""]:
-    """Refuse batches that cannot be used, before any work starts; else, how many examples ``N``."""
+class Extent(NamedTuple):
+    """What there is to go through.
+
+    Attributes:
+        examples: How many examples ``N``.
+        outputs: The shape and type of each batch's outputs.
+    """
+
+    examples: Float[Array, ""]
+    outputs: list[jax.ShapeDtypeStruct]
+
+
+def check_batches(model: Model, likelihood: Likelihood, batches: Any) -> Extent:
+    """Refuse batches that cannot be used, before any work starts; else, how much they are."""
     kind = type(batches).__name__
     if not isinstance(batches, Iterable):
         raise TypeError(f"batches are a {kind}; give a list of Batch(x, y)")
@@ -27,7 +39,7 @@ def check_batches(model: Model, likelihood: Likelihood, batches: Any) -> Float[A
             f"batches are a {kind}, which can be gone through only once, and finding the curvature "
             "takes several passes. Give list(batches), or an object whose __iter__ starts anew"
         )
-    counts = []
+    counts, shapes = [], []
     for index, batch in enumerate(batches):
         if not isinstance(batch, Batch):
             raise TypeError(
@@ -37,10 +49,11 @@ def check_batches(model: Model, likelihood: Likelihood, batches: Any) -> Float[A
         outputs = jax.eval_shape(_outputs, model, batch.x)
         likelihood.check(outputs, batch.y, batch.weights)
         counts.append(_count(model, batch))
+        shapes.append(outputs)
     if not counts:
         raise ValueError("there are no batches: give at least one")
     # On the host, so that nothing is compiled for the number of batches.
-    return jnp.asarray(np.sum(jax.device_get(counts)), counts[0].dtype)
+    return Extent(jnp.asarray(np.sum(jax.device_get(counts)), counts[0].dtype), shapes)
 
 
 def mean_products(

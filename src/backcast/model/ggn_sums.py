@@ -4,13 +4,15 @@ With ``J`` the Jacobian of the outputs in the parameters and ``S S^T`` the curva
 the outputs, the curvature is ``J^T S S^T J``. Neither ``J`` nor ``S`` is formed.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
+from backcast.linalg import tree
 from backcast.model.batch import Batch
 from backcast.model.likelihood import Likelihood
 from backcast.model.network import Model
@@ -29,18 +31,45 @@ def products(
 ) -> PyTree:
     """``J^T S S^T J v`` for every row ``v`` of a block.
 
-    The network is linearised once for all rows: a row costs about as much as a gradient.
+    The network is linearised once for all rows: a row costs about as much as a gradient. They are
+    taken one after the other, in the memory of one. (On a CPU this is also twice as fast as all
+    at once, where the products of batches of matrices come out in an order to be rearranged.)
     """
+    root = linear_root(model, likelihood, batch, fisher, key)
+
+    def product(row):
+        image = root.pull(root.push(row))
+        return jax.tree.map(lambda u, v: u.astype(v.dtype), image, row)
+
+    return lax.map(product, block)
+
+
+class LinearRoot(NamedTuple):
+    """``R = S^T J``, with the curvature ``R^T R``: a row for each of the batch's columns of ``S``.
+
+    Attributes:
+        push: ``v -> R v``, from parameters to columns.
+        pull: ``c -> R^T c``, its transpose.
+        columns: The shape and type of ``c``.
+    """
+
+    push: Callable[[PyTree], Float[Array, "n *columns"]]
+    pull: Callable[[Float[Array, "n *columns"]], PyTree]
+    columns: jax.ShapeDtypeStruct
+
+
+def linear_root(
+    model: Model, likelihood: Likelihood, batch: Batch, fisher: Fisher, key: Key[Array, ""]
+) -> LinearRoot:
+    """The root of a batch's curvature, the network linearised once for all that it is given."""
     outputs, push = jax.linearize(lambda params: _outputs(model, params, batch.x), model.params)
     pull = jax.linear_transpose(push, model.params)
     root = output_root(likelihood, outputs, batch, fisher, _target_key(key))
-
-    def product(row):
-        tangent = jax.tree.map(lambda v, p: v.astype(p.dtype), row, model.params)
-        (image,) = pull(root.spread(root.gather(push(tangent))))
-        return jax.tree.map(lambda u, v: u.astype(v.dtype), image, row)
-
-    return jax.vmap(product)(block)
+    return LinearRoot(
+        lambda v: root.gather(push(tree.cast_like(model.params, v))),
+        lambda c: pull(root.spread(c.astype(root.columns.dtype)))[0],
+        root.columns,
+    )
 
 
 def squares(

@@ -72,7 +72,7 @@ def kronecker_ggn(
             one for every example, at targets drawn from the model or at its own.
     """
     checks.parameters(model.params)
-    examples = check_batches(model, likelihood, batches)
+    examples = check_batches(model, likelihood, batches).examples
     layers = _layers(model, next(iter(batches)).x)
     sums = _nothing(model, layers)
     for index, batch in enumerate(batches):

@@ -69,8 +69,7 @@ def leading(
         The factor, in the types of ``like``, and its account.
     """
     if rank == 0:
-        nothing = tree.no_rows(like)
-        return LowRank(nothing, *jnp.zeros((2, 0), tree.gram(nothing).dtype))
+        return _nothing(like)
     size = min(rank + oversampling, sum(leaf.size for leaf in jax.tree.leaves(like)))
     basis, block = _start(like, key, size, (passes + 1) * size)
     basis, block, _ = _extend(basis, block, 0)
@@ -79,6 +78,67 @@ def leading(
         basis, block, image = _extend(basis, product(block), (step + 1) * size)
         images.append(image)
     return _nystrom(basis, jnp.concatenate(images), like, rank, _rounding(like))
+
+
+def leading_by_root(
+    push: Callable[[PyTree], PyTree],
+    pull: Callable[[PyTree], PyTree],
+    columns: PyTree,
+    like: PyTree,
+    rank: int,
+    key: Key[Array, ""],
+    *,
+    passes: int,
+    oversampling: int,
+) -> LowRank:
+    """The same for ``H = R^T R``, found in the space of the images ``R v``, where that is smaller.
+
+    With the rows of ``P`` the leading eigenvectors of ``R R^T``, ``F = P R``. That is a factor
+    that does not exceed ``H``, however good or bad ``P`` is, and another half of a multiplication
+    more accurate. No more than two blocks of vectors like ``like`` are ever held.
+
+    Args:
+        push: ``V -> V R^T`` for a block of rows.
+        pull: ``C -> C R`` for a block of rows.
+        columns: An image.
+        like: A vector of the space.
+        rank: As for `leading`, and so are the rest; a pass is a push and a pull.
+        key: For the random block of images.
+        passes: How often ``R R^T`` is applied.
+        oversampling: How many rows a block has beyond ``rank``.
+    """
+    if rank == 0:
+        return _nothing(like)
+    left = leading(
+        lambda rows: push(pull(rows)), columns, rank, key, passes=passes, oversampling=oversampling
+    )
+    return _principal(pull(_unit_rows(left.factor)), like, left.residuals, _rounding(columns, like))
+
+
+def _nothing(like: PyTree) -> LowRank:
+    nothing = tree.no_rows(like)
+    return LowRank(nothing, *jnp.zeros((2, 0), tree.accumulator(nothing)))
+
+
+@jax.jit
+def _unit_rows(factor: PyTree) -> PyTree:
+    """Every row divided by its length; rows of zeros as they are."""
+    wide = jax.tree.map(lambda w: w.astype(tree.accumulator(w)), factor)
+    lengths = jnp.sqrt(tree.row_norms(wide))
+    scale = jnp.where(lengths > 0, 1 / jnp.where(lengths > 0, lengths, 1), 0)
+    return jax.tree.map(lambda w: jnp.expand_dims(scale, range(1, w.ndim)) * w, wide)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _principal(
+    factor: PyTree, like: PyTree, residuals: Float[Array, " k"], rounding: float
+) -> LowRank:
+    """The factor turned so that its rows are orthogonal, longest first."""
+    values, vectors = jnp.linalg.eigh(tree.gram(factor))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    present = values > rounding * jnp.max(values, initial=0)
+    rows = tree.recombine(jnp.where(present[:, None], vectors.T, 0), factor)
+    return LowRank(tree.cast_like(like, rows), jnp.where(present, values, 0), residuals)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))

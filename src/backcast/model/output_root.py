@@ -15,6 +15,14 @@ from backcast.model.reduction import weighted_fisher_root, weighted_root
 Fisher = Literal["exact", "sampled", "empirical"]
 
 
+def columns_of(
+    outputs: Float[Array, "n *rest C"] | jax.ShapeDtypeStruct, fisher: Fisher
+) -> jax.ShapeDtypeStruct:
+    """The shape and type of the columns of a batch with such outputs."""
+    shape = outputs.shape if fisher == "exact" else outputs.shape[:1]
+    return jax.ShapeDtypeStruct(shape, outputs.dtype)
+
+
 class OutputRoot(NamedTuple):
     """The map ``S`` with the batch's curvature in the outputs ``S S^T``, never formed.
 
@@ -55,13 +63,12 @@ def output_root(
     average out, and ``E[S S^T]`` is what ``"exact"`` gives; at the true targets they do not, and
     the sum of squared gradients of the examples is what is commonly called the empirical Fisher.
     """
+    columns = columns_of(outputs, fisher)
     if fisher == "exact":
-        columns = jax.ShapeDtypeStruct(outputs.shape, outputs.dtype)
 
         def spread(c):
             return weighted_root(likelihood, outputs, batch.y, c, batch.weights)
     else:
-        columns = jax.ShapeDtypeStruct(outputs.shape[:1], outputs.dtype)
         drawn = likelihood.sample(key, outputs) if fisher == "sampled" else batch.y
         gradient = weighted_fisher_root(likelihood, outputs, batch.y, drawn, batch.weights)
 
