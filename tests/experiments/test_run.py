@@ -59,6 +59,7 @@ def test_the_log_tells_of_every_model_on_every_task_up_to_the_next(finished):
         reach = range(min(i + 2, 3))
         expected += [("filtered", i, i, j, part) for j in reach for part in PARTS]
     expected += [("smoothed", 2, i, i, part) for i in range(3) for part in PARTS]
+    expected += [("averaged", min(i + 1, 2), i, i, part) for i in range(3) for part in PARTS]
     assert found == expected
     assert {s.examples for s in finished.scores if s.part == "test"} == {100}
     assert {s.examples for s in finished.scores if s.part == "validation"} == {60}
@@ -71,7 +72,7 @@ def test_every_score_is_that_of_the_model_in_the_folder(finished):
     learner = finished.learner()
     filtered, smoothed = learner.filtered(), list(learner.smooth())
     for score in finished.scores:
-        if score.stage == "untrained":
+        if score.stage not in ("filtered", "smoothed"):
             continue
         model = (filtered if score.stage == "filtered" else smoothed)[score.model]
         x, y = getattr(stream[score.task], score.part)
@@ -164,6 +165,9 @@ def test_models_of_tasks_that_were_not_learned_are_inferred(tmp_path):
         ("smoothed", 2, 1),
         ("smoothed", 2, 2),
         ("between", 1, 1),
+        ("averaged", 0, 0),
+        ("averaged", 2, 2),
+        ("averaged", 1, 1),
     ]
     assert [record.time for record in folder.learner().trajectory] == [0, 2]
     assert folder.final["test"]["between_accuracy"] > 0
@@ -171,6 +175,24 @@ def test_models_of_tasks_that_were_not_learned_are_inferred(tmp_path):
         s.metrics["accuracy"] for s in folder.scores if s.stage == "smoothed" and s.part == "test"
     ]
     assert folder.final["test"]["smoothed_accuracy"] == pytest.approx((own[0] + own[3]) / 2)
+
+
+def test_averages_are_of_the_weights_of_neighbours(tmp_path):
+    folder = quickly(tmp_path, stream={"tasks": 4, "learn": [0, 2, 3]})
+    stream = folder.spec.stream.stream(folder.spec.data.partition(None, 0), 0)
+    learner = folder.learner()
+    first, third, fourth = (model.model.params for model in learner.filtered())
+    weights = {0: (1, 1, 0), 1: (1, 1, 0), 2: (1, 1, 1), 3: (0, 1, 1)}
+    found = [s for s in folder.scores if s.stage == "averaged" and s.part == "test"]
+    assert sorted(score.task for score in found) == [0, 1, 2, 3]
+    for score in found:
+        parts = weights[score.task]
+        mean = lambda a, b, c, w=parts: (w[0] * a + w[1] * b + w[2] * c) / sum(w)  # noqa: E731
+        model = learner.model.model.with_params(jax.tree.map(mean, first, third, fourth), {})
+        x, y = stream[score.task].test
+        outputs = model.apply(model.params, {}, jax.numpy.asarray(x))[0]
+        found_nll = metrics.classification(np.asarray(outputs), y)["nll"]
+        assert score.metrics["nll"] == pytest.approx(found_nll, rel=1e-4)
 
 
 def test_an_inferred_model_is_the_one_for_its_time(tmp_path):
@@ -195,6 +217,13 @@ def test_an_inferred_model_is_the_one_for_its_time(tmp_path):
     ("changes", "where"),
     [
         ({"training__learning_rate": 1e30}, r"Task 0 \(permutation 0\): .* step \d+ of epoch 1\."),
+        (
+            {
+                "training": {"optimizer": {"kind": "sgd"}, "learning_rate": 0.1},
+                "method__strength": 1e12,
+            },
+            r"Task 1 \(permutation 1\): .* step \d+ of epoch [12]\.",
+        ),
         (
             {
                 "training": {"learning_rate": 1e30, "epochs": 1, "batch_size": 200},

@@ -140,11 +140,12 @@ def test_optuna_proposes_within_bounds_and_the_same_again(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/DONE")} == stamps
 
 
-def test_what_diverged_is_not_chosen(tmp_path):
-    rates = {"training.learning_rate": [1e30, 0.02]}
-    found, _ = tuned(tmp_path, {"kind": "grid", "fields": rates})
+def test_a_strength_that_makes_training_diverge_is_no_candidate(tmp_path):
+    descent = {"optimizer": {"kind": "sgd"}, "learning_rate": 0.1}
+    strengths = {"method.strength": [1e12, 0.1]}
+    found, _ = tuned(tmp_path, {"kind": "grid", "fields": strengths}, small(training=descent))
     assert [c.value is None for c in found.candidates] == [True, False]
-    assert found.spec.training.learning_rate == 0.02
+    assert found.spec.method.strength == 0.1
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,23 @@ def test_divergence_is_reported_with_its_step():
         fit(task, optax.sgd(1e12), Training(10, 16), Silent(), KEY)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_weights_that_run_away_diverge_though_all_is_finite(streamed):
+    """Each step multiplies the weights by about ten: 1e3 times the loss is passed in the second."""
+    x, y = np.ones((64, 4), np.float32), np.ones(64, np.float32)
+    task = problem((linear, {"w": jnp.zeros((4, 1)), "b": jnp.zeros(1)}), Gaussian(), x, y)
+    training = Training(1, 16, **({"resident_bytes": 0} if streamed else {}))
+    with pytest.raises(DivergedError, match="above 1000 times what it was in step 3 of epoch 1"):
+        fit(task, optax.sgd(10.0), training, Silent(), KEY)
+
+
+def test_a_loss_that_was_large_at_first_may_stay_so():
+    x, y = np.ones((64, 4), np.float32), 1e4 * np.ones(64, np.float32)
+    task = problem((linear, {"w": jnp.zeros((4, 1)), "b": jnp.zeros(1)}), Gaussian(), x, y)
+    fitted = fit(task, optax.sgd(1e-9), Training(3, 16), Silent(), KEY)
+    assert min(fitted.losses) > 1e7
+
+
 def test_noise_is_learned_while_training():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(512, 4)).astype(np.float32)

@@ -15,6 +15,7 @@ from backcast.learning.evaluate import evaluate, outputs
 from backcast.learning.examples import ArrayExamples, Examples, prefetched
 from backcast.learning.progress import Progress
 from backcast.learning.steps import (
+    EXCESS,
     Objective,
     Run,
     Tally,
@@ -26,7 +27,7 @@ from backcast.model import Batch, GaussianLearnedNoise, Likelihood, Model
 
 
 class DivergedError(ValueError):
-    """Training has left the finite numbers; the belief is as it was before the problem."""
+    """Training has left all sensible numbers; the belief is as it was before the problem."""
 
 
 @final
@@ -121,7 +122,7 @@ def fit(
         key: shuffles, and drives dropout.
 
     Raises:
-        DivergedError: the loss is not finite any more.
+        DivergedError: the loss is not finite any more, or has grown out of all proportion.
     """
     if training.patience is not None and problem.validation is None:
         raise ValueError(
@@ -132,12 +133,16 @@ def fit(
     weights, data = _start(problem, optimizer), _resident(problem.examples, training)
     likelihood = problem.likelihood
     best = Fitted(weights, likelihood, [], [], 0)
-    losses, held_out = [], []
+    losses, held_out, limit = [], [], math.inf
     for epoch in range(training.epochs):
         step_key, shuffle_key = jax.random.split(jax.random.fold_in(key, epoch))
         run = Run(_objective(problem, likelihood), optimizer, step_key)
-        weights, loss = _epoch(run, weights, problem.examples, data, shuffle_key, epoch, progress)
-        losses.append(loss)
+        tally = Tally.empty(limit)
+        weights, tally = _epoch(
+            run, weights, tally, problem.examples, data, shuffle_key, epoch, progress
+        )
+        limit = float(tally.limit)
+        losses.append(float(tally.loss / tally.steps))
         model = problem.model.with_params(weights.params, weights.state)
         if isinstance(likelihood, GaussianLearnedNoise):
             likelihood = _relearned(likelihood, model, problem.examples)
@@ -193,32 +198,36 @@ def _objective(problem: Problem, likelihood: Likelihood) -> Objective:
 def _epoch(
     run: Run,
     weights: Weights,
+    tally: Tally,
     examples: Examples,
     data: Batch | None,
     key: Key[Array, ""],
     epoch: int,
     progress: Progress,
-) -> tuple[Weights, float]:
-    """One epoch: the weights after it and its mean loss."""
+) -> tuple[Weights, Tally]:
+    """One epoch: the weights after it and what it adds up to."""
     if data is None:
         batches = prefetched(examples.batches(key))
-        looks = streamed_epoch(run, weights, batches, progress.interval)
+        looks = streamed_epoch(run, weights, tally, batches, progress.interval)
     else:
-        looks = resident_epoch(run, weights, data, examples.batch_size, key, progress.interval)
-    loss = math.nan
-    for weights_now, tally in looks:
-        _refuse_divergence(tally, epoch)
-        weights, loss = weights_now, float(tally.loss / tally.steps)
+        looks = resident_epoch(
+            run, weights, tally, data, examples.batch_size, key, progress.interval
+        )
+    for weights_now, tally_now in looks:
+        _refuse_divergence(tally_now, epoch)
+        weights, tally = weights_now, tally_now
         done = epoch * examples.steps + int(tally.steps)
-        progress.look(done, loss, float(tally.score / tally.steps))
-    return weights, loss
+        progress.look(done, float(tally.loss / tally.steps), float(tally.score / tally.steps))
+    return weights, tally
 
 
 def _refuse_divergence(tally: Tally, epoch: int) -> None:
     step = int(tally.diverged)
     if step >= 0:
+        finite = math.isfinite(float(tally.loss))
+        words = f"above {EXCESS:g} times what it was" if finite else "not finite"
         raise DivergedError(
-            f"Training diverged: the loss is not finite in step {step + 1} of epoch {epoch + 1}. "
+            f"Training diverged: the loss is {words} in step {step + 1} of epoch {epoch + 1}. "
             "Lower the learning rate or the strength, or clip the gradient: "
             "optax.chain(optax.clip_by_global_norm(1.0), ...)."
         )

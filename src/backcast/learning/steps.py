@@ -1,5 +1,6 @@
 """The compiled part of training: one step, and loops of steps that never wait for the host."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, final
 
@@ -60,29 +61,48 @@ class Objective(eqx.Module):
         return jax.tree.map(lambda g: self.anchoring.astype(g.dtype) * g, pull)
 
 
+EXCESS = 1e3
+"""A loss that is so many times the first one, or 1, is of weights that have run away."""
+
+
 @final
 class Tally(NamedTuple):
-    """What an epoch adds up: losses, scores, steps, and the first step that was not finite."""
+    """What an epoch adds up: losses, scores, steps, and the first step that had diverged.
+
+    Attributes:
+        loss: the sum.
+        score: the sum.
+        steps: how many there were.
+        diverged: the first step whose loss was above the limit or no number; -1 if none was.
+        limit: `EXCESS` times the task's first loss or 1; infinite until that is known.
+    """
 
     loss: Float[Array, ""]
     score: Float[Array, ""]
     steps: Int[Array, ""]
     diverged: Int[Array, ""]
+    limit: Float[Array, ""]
 
     @classmethod
-    def empty(cls) -> "Tally":
+    def empty(cls, limit: float = math.inf) -> "Tally":
         """Nothing yet."""
         zero = jnp.zeros((), float)
-        return cls(zero, zero.copy(), jnp.zeros((), int), jnp.full((), -1, int))
+        unknown = jnp.full((), -1, int)
+        return cls(zero, zero.copy(), jnp.zeros((), int), unknown, jnp.full((), limit, float))
 
     def plus(self, loss: Float[Array, ""], score: Float[Array, ""]) -> "Tally":
         """With one more step."""
-        fresh = ~jnp.isfinite(loss) & (self.diverged < 0)
+        loss = loss.astype(self.loss.dtype)
+        first = EXCESS * jnp.maximum(jnp.abs(loss), 1)
+        limit = jnp.where(jnp.isinf(self.limit), first, self.limit)
+        # Of a loss that is no number nothing is true.
+        fresh = ~(loss < limit) & (self.diverged < 0)
         return Tally(
-            self.loss + loss.astype(self.loss.dtype),
+            self.loss + loss,
             self.score + score.astype(self.score.dtype),
             self.steps + 1,
             jnp.where(fresh, self.steps, self.diverged),
+            limit,
         )
 
 
@@ -144,7 +164,13 @@ class Run(eqx.Module):
 
 
 def resident_epoch(
-    run: Run, weights: Weights, data: Batch, batch_size: int, key: Key[Array, ""], interval: int
+    run: Run,
+    weights: Weights,
+    tally: Tally,
+    data: Batch,
+    batch_size: int,
+    key: Key[Array, ""],
+    interval: int,
 ) -> Iterator[tuple[Weights, Tally]]:
     """An epoch over data that is on the device, by compiled loops of ``interval`` steps.
 
@@ -154,7 +180,6 @@ def resident_epoch(
     count = jax.tree.leaves(data.x)[0].shape[0]
     steps = -(-count // batch_size)
     order = _order(key, count, steps * batch_size).reshape(steps, batch_size)
-    tally = Tally.empty()
     for start in range(0, steps, interval):
         span = jnp.asarray([start, min(start + interval, steps)])
         weights, tally = _loop((run, data, order, span), weights, tally)
@@ -162,10 +187,9 @@ def resident_epoch(
 
 
 def streamed_epoch(
-    run: Run, weights: Weights, batches: Iterator[Batch], interval: int
+    run: Run, weights: Weights, tally: Tally, batches: Iterator[Batch], interval: int
 ) -> Iterator[tuple[Weights, Tally]]:
     """An epoch over batches as they come, looked at every ``interval`` steps and at the end."""
-    tally = Tally.empty()
     for index, batch in enumerate(batches):
         weights, tally = _single((run, batch), weights, tally)
         if (index + 1) % interval == 0:
