@@ -122,7 +122,7 @@ def test_the_spectrum_is_drawn_from_what_a_run_believes(quick_compiles, tmp_path
     shown = fig5.show(found)
     retained = [folder.reports[f"task {task}"]["retained"] for task in range(3)]
     [table], [every] = shown.tables, shown.numbers
-    assert [row[2] for row in table.rows] == [max(values) for values in retained]
+    assert [row[2] for row in table.rows] == [f"{max(values):.4g}" for values in retained]
     kept = [row[4] for row in every.rows if row[2] == "retained"]
     np.testing.assert_array_equal(kept, np.concatenate(retained))
     axes = shown.drawings[0].figure.axes

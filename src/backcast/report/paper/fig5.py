@@ -64,9 +64,7 @@ def _drawing(label: str, run: RunFolder) -> Drawing:
         axes.set_xscale("log")
         axes.set_xlabel("eigenvalue")
         axes.grid(visible=False, axis="x")
-        axes.text(
-            0.03, 0.97, f"median {np.median(spectrum):.2g}", va="top", transform=axes.transAxes
-        )
+        axes.set_title(f"median {np.median(spectrum):.2g}", fontsize=8)
     bottom[0].set_ylabel("count")
     for axes, name in zip(top, names, strict=True):
         axes.set_title(literal(name), fontsize=9)
@@ -108,12 +106,11 @@ def _maps(figure: Figure, axes: Sequence[Axes], run: RunFolder) -> None:
 
 def _ends(runs: Sequence[tuple[str, RunFolder]]) -> Table:
     rows = tuple(
-        (label, run.facts.tasks[p], s.max(), float(np.median(s)), s.min(), s.sum())
+        (label, run.facts.tasks[p], *(f"{f(s):.4g}" for f in (np.max, np.median, np.min, np.sum)))
         for label, run in runs
         for p, s in zip(run.facts.learned, _kept(run), strict=True)
     )
-    heads = ("largest", "median", "smallest", "sum")
-    columns = (Column(""), Column("after"), *(Column(head, 6) for head in heads))
+    columns = tuple(map(Column, ("rank", "after", "largest", "median", "smallest", "sum")))
     return Table("spectrum", "Spectrum", "Eigenvalues of the low-rank part.", columns, rows)
 
 
