@@ -1,16 +1,20 @@
 """A model tried on tasks."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import jax
 import numpy as np
 
 from backcast.experiments.log import Score, Stage
 from backcast.experiments.metrics import classification
 from backcast.experiments.summary import PARTS
 from backcast.learning import DivergedError, Learner, TaskModel
+from backcast.learning.task_model import interpolated
 from backcast.tasks import LazyStream
 
-_BATCH = 64  # the outputs of convolutions then fit into caches, which halves the time they take
+_TOGETHER = 2**18  # numbers of input: what convolutions make of them then fits into caches
 
 
 def tried(
@@ -36,7 +40,7 @@ def tried(
         task = stream[position]
         for part, examples in zip(PARTS, (task.test, task.validation), strict=True):
             if len(examples):
-                logits = np.asarray(model.outputs(examples.x, _BATCH))
+                logits = np.asarray(model.outputs(examples.x, _batch_size(examples.x)))
                 if not np.isfinite(logits).all():
                     raise DivergedError(
                         f"the {stage} model's outputs are not finite. Lower the learning rate or "
@@ -45,6 +49,10 @@ def tried(
                 found = classification(logits, examples.y)
                 scores.append(Score(stage, after, own, position, part, len(examples), found))
     return scores
+
+
+def _batch_size(x: np.ndarray) -> int:
+    return max(1, _TOGETHER // math.prod(x.shape[1:]))
 
 
 def smoothed(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> list[Score]:
@@ -59,14 +67,44 @@ def smoothed(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> li
 def between(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> list[Score]:
     """The scores of the models inferred for tasks that were not learned, each on its own task."""
     scores = []
+    for position, index, fraction in _gaps(stream, learned):
+        model = learner.between(index, fraction)
+        scores += tried(model, stream, [position], "between", learned[-1], position)
+    return scores
+
+
+def averaged(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> list[Score]:
+    """The scores of averages of filtered models, each on its own task: what smoothing must beat.
+
+    A task's average has the mean of its weights and of those of the tasks learned next to it, and
+    its own state. A task that was not learned has the model on the line between those beside it.
+    """
+    models, scores = learner.filtered(), []
+    for index, own in enumerate(learned):
+        near = models[max(index - 1, 0) : index + 2]
+        params = jax.tree.map(
+            lambda *leaves: sum(leaves) / len(leaves), *(each.model.params for each in near)
+        )
+        network = models[index].model
+        model = replace(models[index], model=network.with_params(params, network.state))
+        latest = learned[min(index + 1, len(learned) - 1)]
+        scores += tried(model, stream, [own], "averaged", latest, own)
+    for position, index, fraction in _gaps(stream, learned):
+        earlier, later = models[index : index + 2]
+        pairs = (earlier.model.params, earlier.model.state), (later.model.params, later.model.state)
+        network = earlier.model.with_params(*interpolated(*pairs, fraction))
+        model = replace(earlier, model=network)
+        scores += tried(model, stream, [position], "averaged", learned[index + 1], position)
+    return scores
+
+
+def _gaps(stream: LazyStream, learned: Sequence[int]) -> Iterator[tuple[int, int, float]]:
+    """The tasks between learned ones: the position, after which of them, how far to the next."""
     for position in range(len(stream)):
         around = _neighbours(position, learned)
         if len(around) == 2:
-            index = learned.index(around[0])
             begin, time, end = (stream[p].time for p in (around[0], position, around[1]))
-            model = learner.between(index, (time - begin) / (end - begin))
-            scores += tried(model, stream, [position], "between", learned[-1], position)
-    return scores
+            yield position, learned.index(around[0]), (time - begin) / (end - begin)
 
 
 def _neighbours(position: int, learned: Sequence[int]) -> list[int]:

@@ -29,7 +29,7 @@ from backcast.experiments.itinerary import Itinerary, Step, itinerary
 from backcast.experiments.learners import learner_for
 from backcast.experiments.log import Block, Score
 from backcast.experiments.networks import network_for
-from backcast.experiments.trial import between, smoothed, tried
+from backcast.experiments.trial import averaged, between, smoothed, tried
 from backcast.learning import DivergedError, Learner, TaskModel
 from backcast.learning.files import save_record
 from backcast.model import as_model
@@ -99,7 +99,8 @@ def _look(way: Itinerary, learner: Learner, index: int) -> list[Score]:
 
 def _look_back(way: Itinerary, learner: Learner) -> list[Score]:
     learned = way.facts.learned
-    return smoothed(learner, way.stream, learned) + between(learner, way.stream, learned)
+    looks = (smoothed, between, averaged)
+    return [score for look in looks for score in look(learner, way.stream, learned)]
 
 
 def _once(
