@@ -101,7 +101,8 @@ def ggn(
     columns = column_space(model, extent, fisher)
     if columns.size < sum(leaf.size for leaf in jax.tree.leaves(model.params)):
         root = GgnRoot(model, likelihood, batches, extent, fisher, key_data)
-        found = leading_by_root(root.push, root.pull, columns, model.params, **size)
+        image = jnp.zeros(columns.shape, columns.dtype)
+        found = leading_by_root(root.push, root.pull, image, model.params, **size)
     else:
         given = model, likelihood, batches, extent.examples
         found = leading(
