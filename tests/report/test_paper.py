@@ -114,19 +114,20 @@ GRID = {"method.rank": [1, 3]}
 
 
 def test_the_spectrum_is_drawn_from_what_a_run_believes(quick_compiles, tmp_path):
-    (tmp_path / "small.toml").write_text(small().toml())
-    folder = run(small(), tmp_path / "runs", progress=False)
+    spec = small(network__hidden=[], stream__tasks=2, training__epochs=1)
+    (tmp_path / "small.toml").write_text(spec.toml())
+    folder = run(spec, tmp_path / "runs", progress=False)
     panel = Panel("small", (Row("rank 2", str(tmp_path / "small.toml")),))
     found = lines(plans([panel]), Shelf.of(tmp_path / "runs"))
     _, paths = write(Artefact("Eigenvalues", (panel,), fig5.show), found, tmp_path / "out")
     shown = fig5.show(found)
-    retained = [folder.reports[f"task {task}"]["retained"] for task in range(3)]
+    retained = [folder.reports[f"task {task}"]["retained"] for task in range(2)]
     [table], [every] = shown.tables, shown.numbers
     assert [row[2] for row in table.rows] == [f"{max(values):.4g}" for values in retained]
     kept = [row[4] for row in every.rows if row[2] == "retained"]
     np.testing.assert_array_equal(kept, np.concatenate(retained))
     axes = shown.drawings[0].figure.axes
-    maps, histograms = axes[:3], axes[3:6]
+    maps, histograms = axes[:2], axes[2:4]
     for each, values in zip(histograms, retained, strict=True):
         assert sum(bar.get_height() for bar in each.patches) == len(values)
     for each, record in zip(maps, folder.learner().trajectory, strict=True):
@@ -134,7 +135,7 @@ def test_the_spectrum_is_drawn_from_what_a_run_believes(quick_compiles, tmp_path
         largest = max(abs(w).max() for w in _leaves(record.filtered.precision.factor))
         assert 0 < cells.max() <= 2 * largest**2
     with Image.open(next(path for path in paths if path.suffix == ".png")) as picture:
-        assert picture.width > 900
+        assert picture.width > 700
 
 
 def _leaves(factor):
