@@ -11,11 +11,10 @@ from backcast.experiments.demo import (
     FILTERED,
     FINE_TUNED,
     Demo,
-    Gain,
     compared,
     demo,
-    permutation_test,
 )
+from backcast.experiments.gain import Gain, permutation_test
 from backcast.experiments.itinerary import itinerary
 from backcast.experiments.variations import lists
 from backcast.report.demo import HEADS, findings, rows, save

@@ -39,7 +39,15 @@ MATRIX_OF_TWO = [[0.9, 0.1], [0.8, 0.9]]
 
 
 def stored(
-    runs: Path, matrix, smoothed=None, names=None, learned=None, validation=0.0, **changes
+    runs: Path,
+    matrix,
+    smoothed=None,
+    names=None,
+    learned=None,
+    validation=0.0,
+    averaged=None,
+    beside=None,
+    **changes,
 ) -> RunFolder:
     """A finished run.
 
@@ -50,6 +58,8 @@ def stored(
         names: of the tasks.
         learned: the positions of those that were learned.
         validation: how much better the accuracy is on validation data.
+        averaged: the accuracy on each task of the average of its neighbours' models.
+        beside: the accuracy of smoothed models on other tasks, by model and task.
         changes: of `PLAIN`, by dotted names with two underscores for the dot.
     """
     folder = begun(runs, **changes)
@@ -84,6 +94,10 @@ def stored(
                 "smoothed" if j in learned else "between", last, j, {j: float(value)}, validation
             )
         ]
+        for (model, j), value in (beside or {}).items():
+            scores += _scores("smoothed", last, model, {j: value}, validation)
+        for j, value in enumerate([] if averaged is None else averaged):
+            scores += _scores("averaged", last, j, {j: float(value)}, validation)
         blocks.append(Block("smooth", tuple(scores), spent))
     for block in blocks:
         log.append(folder.path / LOG, block)

@@ -15,6 +15,7 @@
     results.py    groups: runs that differ in the seed alone, and their numbers with their spread;
                   rows: all scores as a table
     shelf.py      Shelf: runs by what was run, whatever they were called
+    gain.py       Gain: what one kind of model is better by than another, with a paired test
     choice.py     how settings were chosen, told from the runs of the search
     paper.py      tables and figures of a paper: their runs, which are missing, what came of them
 

@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from backcast.experiments.errors import SpecError
-from backcast.experiments.results import Group, Spread
+from backcast.experiments.gain import Gain
+from backcast.experiments.results import Group
 from backcast.experiments.run import run
 from backcast.experiments.spec import Spec
 from backcast.experiments.study import Study
@@ -61,56 +62,19 @@ class Demo:
         return self.filtered.own("smoothed")
 
     @property
-    def remembering(self) -> "Gain":
+    def remembering(self) -> Gain:
         """The last model on all tasks: filtered instead of fine-tuned."""
         return Gain.of(self.last(self.filtered), self.last(self.fine_tuned))
 
     @property
-    def learning(self) -> "Gain":
+    def learning(self) -> Gain:
         """The model of every task when it had just been learned: likewise."""
         return Gain.of(self.own(self.filtered), self.own(self.fine_tuned))
 
     @property
-    def looking_back(self) -> "Gain":
+    def looking_back(self) -> Gain:
         """The model of every task but the last: smoothed instead of as it was."""
         return Gain.of(self.smoothed[:, :-1], self.own(self.filtered)[:, :-1])
-
-
-@final
-@dataclass(frozen=True)
-class Gain:
-    """What one kind of model is better by than another on the same tasks, seed by seed.
-
-    Attributes:
-        after: the mean accuracy of the one.
-        before: that of the other.
-        difference: of the two, over the seeds.
-        wins: in how many seeds it is positive.
-        p: how probable a mean difference this far from 0, to either side, would be if the two were
-            alike: the share of the patterns of signs of the differences that give one (exact
-            paired permutation test).
-    """
-
-    after: float
-    before: float
-    difference: Spread
-    wins: int
-    p: float
-
-    @classmethod
-    def of(cls, after: Float[np.ndarray, "S T"], before: Float[np.ndarray, "S T"]) -> "Gain":
-        """The gain in the mean over the tasks."""
-        by_seed = (after - before).mean(axis=1)
-        spread = Spread.of(by_seed)
-        if spread is None:
-            raise ValueError("There is nothing to compare: no run was finished.")
-        return cls(
-            float(after.mean()),
-            float(before.mean()),
-            spread,
-            int((by_seed > 0).sum()),
-            permutation_test(by_seed),
-        )
 
 
 def demo(out: Path, *, seeds: int = SEEDS, progress: bool = True) -> Demo:
@@ -177,11 +141,3 @@ def _bar(total: int, wanted: bool) -> Iterator[Callable[[Spec], None]]:
 
         yield begin
         bar.update(row, completed=total)
-
-
-def permutation_test(differences: Float[np.ndarray, " S"]) -> float:
-    """The share of all patterns of signs that give a mean at least this far from 0."""
-    signs = np.array(list(itertools.product((1, -1), repeat=len(differences))))
-    means = np.abs(signs @ differences)
-    # Rounding must not tell apart what is equal.
-    return float(np.mean(means >= means[0] * (1 - 1e-9)))

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from backcast.experiments import Spread
-from backcast.experiments.demo import Demo, Gain
+from backcast.experiments.demo import Demo
+from backcast.experiments.gain import Gain
 from backcast.report.style import INK, SERIES, Drawing, look, name_tasks, styled
 
 _APART = 0.05  # of the distance between two tasks

@@ -77,6 +77,14 @@ def blank(height: float) -> tuple[Figure, Axes]:
         return figure, figure.subplots()
 
 
+def pair() -> tuple[Figure, tuple[Axes, Axes]]:
+    """An empty figure with two pairs of axes side by side."""
+    with styled():
+        figure = Figure(figsize=(1.55 * WIDTH, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+    return figure, (left, right)
+
+
 def look(index: int) -> dict[str, Any]:
     """The colour, marker and line of one of several series."""
     return {

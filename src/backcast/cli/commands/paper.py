@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from backcast.experiments import Spec
     from backcast.report.tables import Table
 
-Name = Literal["table1", "fig5", "fig8", "fig10", "fig11", "ablation"]
+Name = Literal[
+    "table1",
+    "fig2",
+    "fig3",
+    "fig5",
+    "fig8",
+    "fig10",
+    "fig11",
+    "fig14",
+    "between",
+    "patches",
+    "ablation",
+]
 
 
 def command(
