@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 from hypothesis import strategies as st
 
-from backcast.linalg import DiagLowRank, Precision
+from backcast.linalg import Block, DiagLowRank, Precision, Rotated
 from linalg.devices import place
-from oracles import Exact
+from oracles import DIGITS, Exact
 
 # Trees of different nesting, with scalars, and leaves that four devices divide or do not.
 SPACES = {
     "flat": {"w": (4,), "b": (1, 2)},
     "nested": {"layer": {"kernel": (2, 4), "bias": ()}},
     "sequence": [(3,), (2, 1, 2)],
+    "biased": {"layer": {"bias": (2,), "kernel": (2, 2)}},
 }
 
 
@@ -87,12 +89,15 @@ def draws(draw, dtype: type) -> Draw:
 class Structure:
     """How to make a random precision of one structure.
 
-    ``make`` takes a source of numbers, a space, a rank and whether the precision may be singular.
+    ``spaces`` has the ranks to try, and where. ``make`` takes a source of numbers, a space, a rank
+    and whether the precision may be singular.
+    ``noise`` takes a source and a space, and gives process noise that the structure can follow.
     """
 
     name: str
-    ranks: tuple[int, ...]
+    spaces: dict[int, str]
     make: Callable[[Draw, object, int, bool], tuple[Precision, Exact]]
+    noise: Callable[[Draw, object], np.ndarray]
 
 
 def diag_low_rank(draw: Draw, space, rank: int, singular: bool) -> tuple[DiagLowRank, Exact]:
@@ -103,7 +108,62 @@ def diag_low_rank(draw: Draw, space, rank: int, singular: bool) -> tuple[DiagLow
     return DiagLowRank(unflatten(space, d), unflatten(space, W)), exact
 
 
-STRUCTURES = [Structure("DiagLowRank", (0, 3, 12), diag_low_rank)]
+def noise_of_each_weight(draw: Draw, space) -> np.ndarray:
+    return draw.with_zeros(size(space))
+
+
+LAYERS = {"nested": Block(1, (0,), (1,)), "biased": Block(1, (0,), (1,), 0, (0,))}
+
+
+def layer_of(space) -> tuple[Block, np.ndarray]:
+    """The layer of a space, and where in a flat vector the entries of its matrix are."""
+    block = LAYERS[next(name for name, other in SPACES.items() if other == space)]
+    positions = unflatten(space, np.arange(size(space), dtype=np.float32))
+    return block, np.asarray(block.gather(jax.tree.leaves(positions)), int)
+
+
+def rotated(draw: Draw, space, rank: int, singular: bool) -> tuple[Rotated, Exact]:
+    """Eigenvalues between bases that all draws from a space share, so that sums are exact.
+
+    No two rows or columns of them have the same sum, unless they are zero: a sum of such has bases
+    that its partial traces determine.
+    """
+    block, places = layer_of(space)
+    D, (m, n) = size(space), places.shape
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in (m, n))
+    d = draw.positive(D) * draw.rng.uniform(1, 2, D).astype(draw.dtype)
+    if singular:
+        d[np.setdiff1d(np.arange(D), places)] *= draw.rng.random() > 0.2
+        d[places[draw.rng.random(m) < 0.2]] = 0
+    d[places[rank:]] = d[places[rank : rank + 1]]
+    d[places[:, rank:]] = d[places[:, rank : rank + 1]]
+    turn, floor = np.eye(D), d.astype(float)
+    turn[np.ix_(places.ravel(), places.ravel())] = np.kron(u.T, v.T)
+    floor[places] = floor[places].min()
+    with mpmath.workdps(DIGITS):
+        R = mpmath.matrix(turn.tolist())
+        exact = Exact(R * mpmath.diag(d.astype(float).tolist()) * R.T, floor)
+    bases = ((jnp.asarray(x[:rank], draw.dtype),) for x in (u, v))
+    return Rotated(unflatten(space, d), *bases, (block,)), exact
+
+
+def noise_of_each_layer(draw: Draw, space) -> np.ndarray:
+    q = draw.with_zeros(size(space))
+    places = layer_of(space)[1]
+    q[places] = q[places[0, 0]]
+    return q
+
+
+STRUCTURES = [
+    Structure(
+        "DiagLowRank",
+        {0: "sequence", 3: "nested", 12: "flat"},
+        diag_low_rank,
+        noise_of_each_weight,
+    ),
+    Structure("Rotated", {1: "biased", 3: "biased"}, rotated, noise_of_each_layer),
+]
 
 
 @functools.cache

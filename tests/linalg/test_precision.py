@@ -17,14 +17,12 @@ from linalg.precisions import SPACES, STRUCTURES, draws, flatten, jitted, size, 
 
 TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
 DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.float64)]
-SPACE_OF_RANK = {0: "sequence", 3: "nested"}
 
 
 def cases():
     for structure in STRUCTURES:
-        for rank in structure.ranks:
-            space = SPACES[SPACE_OF_RANK.get(rank, "flat")]
-            yield pytest.param((structure, rank, space), id=f"{structure.name}-rank{rank}")
+        for rank, space in structure.spaces.items():
+            yield pytest.param((structure, rank, SPACES[space]), id=f"{structure.name}-rank{rank}")
 
 
 @pytest.fixture(params=cases())
@@ -153,7 +151,7 @@ def test_drift(case, dtype):
     @given(draw=draws(dtype))
     def check(draw):
         P, exact = structure.make(draw, space, rank, True)
-        q = draw.with_zeros(size(space))
+        q = structure.noise(draw, space)
         got = jitted(dense_drift)(P, unflatten(space, q))
         assert matrix_error(got, exact.drift(q)) <= TOLERANCE[dtype]
 
@@ -166,7 +164,7 @@ def test_gain(case, dtype):
     @given(draw=draws(dtype))
     def check(draw):
         P, exact = structure.make(draw, space, rank, True)
-        q, x = draw.with_zeros(size(space)), draw.signed(size(space))
+        q, x = structure.noise(draw, space), draw.signed(size(space))
         got = jitted(gain)(P, unflatten(space, q), unflatten(space, x))
         # Where a parameter drifts, its own unit; where it does not, the precision's, as seen later.
         unit, still = np.sqrt(q.astype(float)), q == 0

@@ -5,6 +5,7 @@ from backcast.linalg.compress import compress
 from backcast.linalg.diag_low_rank import DiagLowRank
 from backcast.linalg.kronecker import Kronecker
 from backcast.linalg.precision import Precision
+from backcast.linalg.rotated import Rotated
 from backcast.linalg.spectrum import Remainder, Spectrum
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Kronecker",
     "Precision",
     "Remainder",
+    "Rotated",
     "Spectrum",
     "compress",
 ]
