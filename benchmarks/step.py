@@ -1,12 +1,16 @@
 """A training step with the penalty against the same step without it, in one run.
 
-    python benchmarks/step.py [--batch 128] [--ranks 0 10 20] [--steps 100] [--rounds 7]
+    python benchmarks/step.py [--batch 128] [--ranks 0 10 20] [--rotations 800 100] [--steps 100]
+                              [--rounds 7]
 
 The network is an MLP 784-400-400-10 (478,410 parameters) with Adam. Both sides run compiled loops
 over the same resident data, in turns; the ratio is that of the medians, its spread over the rounds.
+The penalty's precision is a diagonal with so many rows, or one that is rotated in each layer, with
+so many leading directions on each side (800 are all of them).
 """
 
 import argparse
+import functools
 import statistics
 import time
 
@@ -18,8 +22,9 @@ from jax import lax
 
 from backcast.inference import Belief
 from backcast.learning import steps
-from backcast.linalg import DiagLowRank
+from backcast.linalg import DiagLowRank, Rotated
 from backcast.model import Batch, Categorical, as_model
+from backcast.model.layer_gradients import blocks_of
 
 
 def apply(params, x):
@@ -63,12 +68,23 @@ def plain_loop(apply, optimizer):
     return loop
 
 
-def ours(network, rank, data, order, optimizer):
-    """One loop of the library's, as a function of nothing."""
-    model = as_model(network)
+def with_rows(model, rank):
+    """A diagonal plus so many rows."""
     precision = DiagLowRank.isotropic(model.params, 1e-4, rank)
     factor = jax.tree.map(lambda w: w + 1e-3, precision.factor)
-    belief = Belief(model.params, DiagLowRank(precision.diag, factor))
+    return DiagLowRank(precision.diag, factor)
+
+
+def rotated(model, rank):
+    """A diagonal between so many directions of each side of every layer."""
+    blocks = blocks_of(model, jnp.zeros((1, 784)))
+    return Rotated.isotropic(model.params, 1e-4, blocks, rank)
+
+
+def ours(network, precision_of, data, order, optimizer):
+    """One loop of the library's, as a function of nothing."""
+    model = as_model(network)
+    belief = Belief(model.params, precision_of(model))
     optimizer = optax.with_extra_args_support(optimizer)
     share = jnp.asarray(float(order.shape[1]))
     objective = steps.Objective(
@@ -111,6 +127,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--ranks", type=int, nargs="+", default=[0, 10, 20])
+    parser.add_argument("--rotations", type=int, nargs="*", default=[800, 100])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -118,18 +135,21 @@ def main():
     network = mlp(jax.random.key(0))
     x = jax.random.uniform(jax.random.key(1), (6000, 784))
     y = jax.random.randint(jax.random.key(2), (6000,), 0, 10)
-    print(f"{'batch':>6}{'rank':>6}{'plain ms':>10}{'ours ms':>10}{'ratio':>8}   lowest - highest")
+    heads = f"{'batch':>6}{'':>9}{'rank':>6}{'plain ms':>10}{'ours ms':>10}{'ratio':>8}"
+    print(f"{heads}   lowest - highest")
     for batch in options.batch:
         order = jax.random.randint(jax.random.key(3), (options.steps, batch), 0, 6000)
         plain = theirs(network, (x, y), order, optimizer)
-        for rank in options.ranks:
-            penalised = ours(network, rank, (x, y), order, optimizer)
+        kinds = [("rows", k, functools.partial(with_rows, rank=k)) for k in options.ranks]
+        kinds += [("rotated", k, functools.partial(rotated, rank=k)) for k in options.rotations]
+        for kind, rank, precision_of in kinds:
+            penalised = ours(network, precision_of, (x, y), order, optimizer)
             seconds(plain), seconds(penalised)
             rounds = [(seconds(plain), seconds(penalised)) for _ in range(options.rounds)]
             before, after = (statistics.median(side) for side in zip(*rounds, strict=True))
             ratios = sorted(b / a for a, b in rounds)
             print(
-                f"{batch:>6}{rank:>6}{1e3 * before / options.steps:>10.2f}"
+                f"{batch:>6}{kind:>9}{rank:>6}{1e3 * before / options.steps:>10.2f}"
                 f"{1e3 * after / options.steps:>10.2f}{after / before:>8.2f}   "
                 f"{ratios[0]:.2f} - {ratios[-1]:.2f}",
                 flush=True,

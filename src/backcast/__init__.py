@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         LowRank,
         PathIntegral,
         Products,
+        Rotations,
         SmoothedModels,
         TaskModel,
     )
-    from backcast.linalg import DiagLowRank, Kronecker, compress
+    from backcast.linalg import DiagLowRank, Kronecker, Rotated, compress
     from backcast.model import (
         Batch,
         Bernoulli,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         as_model,
         ggn,
         kronecker_ggn,
+        rotated_ggn,
     )
 
 __version__ = "0.1.0"
@@ -67,6 +69,8 @@ __all__ = [
     "Poisson",
     "Products",
     "Relative",
+    "Rotated",
+    "Rotations",
     "SmoothedModels",
     "Step",
     "TaskModel",
@@ -77,6 +81,7 @@ __all__ = [
     "ggn",
     "kronecker_ggn",
     "predict",
+    "rotated_ggn",
     "smooth",
     "update",
     "update_by_penalties",

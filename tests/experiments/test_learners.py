@@ -9,7 +9,7 @@ from backcast.experiments.errors import SpecError
 from backcast.experiments.learners import learner_for, likelihood_for, optimizer_for
 from backcast.experiments.network_spec import TrainingSpec
 from backcast.experiments.networks import network
-from backcast.learning import Isotropic, LowRank, PathIntegral, Products
+from backcast.learning import Isotropic, LowRank, PathIntegral, Products, Rotations
 from backcast.model import Categorical
 from experiments.small import small
 
@@ -144,6 +144,8 @@ def test_every_method_has_its_structure_of_precision(built):
     assert (ewc.curvature.examples, ewc.curvature.fisher) == (None, "empirical")
     assert settings(kind="ewc", penalties="one").centre == "mode"
     assert settings(kind="kronecker", products=3).structure == Products(3)
+    assert settings(kind="rotated", noise=1e-3).structure == Rotations()
+    assert settings(kind="rotated", rank=100).structure == Rotations(100)
     assert settings(kind="l2").structure == Isotropic()
     found = settings(kind="si", damping=0.1, scale="mean")
     assert found.structure == PathIntegral(damping=0.1)

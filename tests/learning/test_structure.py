@@ -7,7 +7,15 @@ import optax
 import pytest
 
 import oracles
-from backcast.learning import CurvatureSettings, Isotropic, Learner, LowRank, PathIntegral, Products
+from backcast.learning import (
+    CurvatureSettings,
+    Isotropic,
+    Learner,
+    LowRank,
+    PathIntegral,
+    Products,
+    Rotations,
+)
 from backcast.model import Categorical, Gaussian
 from learning.small import linear
 
@@ -16,6 +24,8 @@ STRUCTURES = {
     "elastic": {"structure": LowRank(0), "centre": "penalties"},
     "products": {"structure": Products()},
     "sum of products": {"structure": Products(3)},
+    "rotations": {"structure": Rotations(), "noise": 1e-3},
+    "leading rotations": {"structure": Rotations(2), "noise": 1e-3},
     "isotropic": {"structure": Isotropic()},
     "path integral": {"structure": PathIntegral()},
 }
@@ -177,6 +187,7 @@ def test_kronecker_products_refuse_noise_at_once(network):
     [
         (lambda: Products(0), "one product at least"),
         (lambda: LowRank(-1), "rank"),
+        (lambda: Rotations(-1), "rank"),
         (lambda: PathIntegral(damping=0.0), "damping"),
         (lambda: LowRank(3, "keep"), "remainder"),
     ],

@@ -9,7 +9,7 @@ from jax import lax
 from backcast.linalg import tree
 from backcast.linalg.blocks import Block
 from backcast.model import as_model
-from backcast.model.kronecker import blocks_of
+from backcast.model.layer_gradients import blocks_of
 from model.networks import ZOO
 
 LAYERS = {

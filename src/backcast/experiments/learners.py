@@ -21,12 +21,20 @@ from backcast.experiments.method_spec import (
     Kronecker,
     LowRank,
     MethodSpec,
+    Rotated,
     SynapticIntelligence,
 )
 from backcast.experiments.network_spec import AdamSpec, TrainingSpec
 from backcast.experiments.spec import Spec
 from backcast.inference import Belief, Noise, Relative
-from backcast.learning import CurvatureSettings, Isotropic, Learner, PathIntegral, Products
+from backcast.learning import (
+    CurvatureSettings,
+    Isotropic,
+    Learner,
+    PathIntegral,
+    Products,
+    Rotations,
+)
 from backcast.learning.saving import RECORD
 from backcast.model import Categorical, as_model
 
@@ -121,6 +129,12 @@ def _remembering(method: MethodSpec, network: Any) -> dict[str, Any]:
                 "structure": Products(method.products),
                 "curvature": _curvature(method.curvature),
             }
+        case Rotated():
+            return common | {
+                "structure": Rotations(method.rank),
+                "noise": _noise(method),
+                "curvature": _curvature(method.curvature),
+            }
         case SynapticIntelligence():
             return common | {"structure": PathIntegral(damping=method.damping)}
         case L2():
@@ -134,7 +148,7 @@ def _curvature(spec: CurvatureSpec | FisherSpec) -> CurvatureSettings:
     )
 
 
-def _noise(method: LowRank) -> Noise | float:
+def _noise(method: LowRank | Rotated) -> Noise | float:
     if not isinstance(method.noise, tuple):
         return method.noise
     return Noise({level.weights: _level(level) for level in method.noise})

@@ -154,6 +154,23 @@ class Kronecker(Penalised):
 
 
 @final
+class Rotated(Penalised):
+    """Filtering and smoothing with a diagonal in each layer's eigenbases; see `backcast.Rotated`.
+
+    Attributes:
+        rank: how many directions are kept on each side of a layer; all of them if absent.
+        noise: how far weights drift: one variance for all, or levels, one for each layer.
+        curvature: over what it is taken.
+    """
+
+    kind: Literal["rotated"] = "rotated"
+    smooths: ClassVar[bool] = True
+    rank: Whole | None = None
+    noise: NonNegative | Annotated[tuple[DriftSpec, ...], Field(min_length=1)] = 0.0
+    curvature: FisherSpec = FisherSpec()
+
+
+@final
 class L2(Penalised):
     """Each task holds all weights where they are, all alike: its curvature is the identity."""
 
@@ -172,5 +189,5 @@ class SynapticIntelligence(Penalised):
     damping: Positive = 1e-3
 
 
-_Any = FineTuning | Joint | L2 | SynapticIntelligence | Ewc | Kronecker | LowRank
+_Any = FineTuning | Joint | L2 | SynapticIntelligence | Ewc | Kronecker | Rotated | LowRank
 MethodSpec = Annotated[_Any, Field(discriminator="kind"), known_kind(_Any)]

@@ -42,7 +42,7 @@ def write_smoothed(run: RunFolder, out: Path) -> list[dict[str, Any]]:
     if not run.spec.method.smooths:
         raise SpecError(
             f"{run.path} was learned by the method '{run.spec.method.kind}', which keeps no belief "
-            "to smooth. Smooth a run of the method 'low-rank'."
+            "to smooth. Smooth a run of the method 'low-rank' or 'rotated'."
         )
     learner = run.learner()
     trajectory = learner.trajectory

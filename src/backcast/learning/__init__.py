@@ -4,7 +4,14 @@ from backcast.learning.curvature_settings import CurvatureSettings
 from backcast.learning.files import LoadError
 from backcast.learning.fit import DivergedError, Training
 from backcast.learning.learner import Learner
-from backcast.learning.structure import Isotropic, LowRank, PathIntegral, Products, Structure
+from backcast.learning.structures import (
+    Isotropic,
+    LowRank,
+    PathIntegral,
+    Products,
+    Rotations,
+    Structure,
+)
 from backcast.learning.task_model import SmoothedModels, TaskModel
 from backcast.learning.trajectory import Record, Trajectory
 
@@ -18,6 +25,7 @@ __all__ = [
     "PathIntegral",
     "Products",
     "Record",
+    "Rotations",
     "SmoothedModels",
     "Structure",
     "TaskModel",

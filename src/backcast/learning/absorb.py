@@ -10,7 +10,7 @@ from backcast.learning.curvature_settings import CurvatureSettings
 from backcast.learning.examples import ArrayExamples, Examples, Leading
 from backcast.learning.fit import DivergedError, Fitted, Problem
 from backcast.learning.settings import Settings
-from backcast.learning.structure import Learned
+from backcast.learning.structures import Learned
 
 
 @final

@@ -20,7 +20,7 @@ from backcast.learning.fit import Problem, Training, fit
 from backcast.learning.progress import Progress, Silent, watched
 from backcast.learning.saving import Contents, Written
 from backcast.learning.settings import Centre, Scale, Settings
-from backcast.learning.structure import LowRank, Structure
+from backcast.learning.structures import LowRank, Structure
 from backcast.learning.task_model import SmoothedModels, TaskModel, interpolated
 from backcast.learning.trajectory import Record, Trajectory
 from backcast.linalg import Remainder
@@ -327,7 +327,11 @@ class Learner:
         if self._current is not None:
             return self.belief
         x = next(iter(examples.batches())).x
-        return self.settings.structure.prepared(self.trajectory.prior, self._model, x)
+        structure = self.settings.structure
+        prepared = structure.prepared(self.trajectory.prior, self._model, x)
+        # Before the first task, not after it: only now the layers are known.
+        structure.check_noise(prepared, self.noise.variance(prepared.mean))
+        return prepared
 
     def _begin(self, prior: Belief) -> None:
         self.trajectory.prior = prior

@@ -23,7 +23,7 @@ from backcast.learning.files import LoadError, load_arrays, load_record, save_ar
 from backcast.learning.parts import named, named_precision, restored, restored_precision
 from backcast.learning.settings import Settings
 from backcast.learning.trajectory import Shape, Stored, Trajectory
-from backcast.linalg import Block, Kronecker, Precision
+from backcast.linalg import Block, Kronecker, Precision, Rotated
 from backcast.model import Likelihood, Model
 
 FORMAT = 1
@@ -208,13 +208,13 @@ def _assembled(
 
 def _blocks(precision: Precision) -> list[dict[str, Any]]:
     """Where the layers of a precision are, as plain data."""
-    if isinstance(precision, Kronecker):
+    if isinstance(precision, Kronecker | Rotated):
         return [dataclasses.asdict(block) for block in precision.blocks]
     return []
 
 
 def _with_blocks(precision: Precision, plain: list[dict[str, Any]]) -> Precision:
-    if not isinstance(precision, Kronecker):
+    if not isinstance(precision, Kronecker | Rotated):
         return precision
     blocks = tuple(
         Block(
@@ -226,7 +226,8 @@ def _with_blocks(precision: Precision, plain: list[dict[str, Any]]) -> Precision
         )
         for block in plain
     )
-    return Kronecker.isotropic(precision.diag, 0.0, blocks)
+    # The arrays that are read may count more than this: it only says what their trees are.
+    return type(precision).isotropic(precision.diag, 0.0, blocks, 1)
 
 
 def _numbers(frozen: dict[str, PyTree]) -> dict[str, PyTree]:

@@ -5,10 +5,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
-from backcast.learning import structure as structures
+from backcast.learning import structures
 from backcast.learning.curvature_settings import CurvatureSettings, one_of
 from backcast.learning.fit import Training
-from backcast.learning.structure import PathIntegral, Products, Structure
+from backcast.learning.structures import PathIntegral, Products, Structure
 from backcast.linalg import Remainder
 
 Scale = Literal["examples", "mean"]
@@ -38,7 +38,11 @@ class Settings:
             raise ValueError(
                 f"The prior is a precision and must be a number > 0, but {self.prior!r} was given."
             )
-        if self.centre == "penalties" and isinstance(self.structure, Products) and self.rank > 1:
+        if (
+            self.centre == "penalties"
+            and isinstance(self.structure, Products)
+            and self.structure.rank > 1
+        ):
             raise ValueError(
                 "The minimum of all penalties takes an inverse, which a sum of "
                 f"{self.rank} Kronecker products does not have. Use Products(1), or leave "
@@ -53,8 +57,8 @@ class Settings:
             raise ValueError(f"strength must be a number >= 0, but {self.strength!r} was given.")
 
     @property
-    def rank(self) -> int:
-        """How much the structure keeps."""
+    def rank(self) -> int | None:
+        """How much the structure keeps; None for all."""
         return self.structure.rank
 
     @property

@@ -101,7 +101,9 @@ class SmoothedModels:
     more and gives them one by one.
     """
 
-    def __init__(self, model: Model, trajectory: Trajectory, rank: int, remainder: Remainder):
+    def __init__(
+        self, model: Model, trajectory: Trajectory, rank: int | None, remainder: Remainder
+    ):
         """Take what there is to smooth, and how large a message from the future may be."""
         self._model = model
         self._trajectory = trajectory.snapshot()

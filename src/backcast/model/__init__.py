@@ -11,6 +11,7 @@ from backcast.model.independent import Bernoulli, Poisson
 from backcast.model.kronecker import KroneckerCurvature, kronecker_ggn
 from backcast.model.likelihood import Likelihood
 from backcast.model.network import Model
+from backcast.model.rotated import RotatedCurvature, rotated_ggn
 
 __all__ = [
     "Batch",
@@ -25,9 +26,11 @@ __all__ = [
     "Likelihood",
     "Model",
     "Poisson",
+    "RotatedCurvature",
     "as_model",
     "check_batch",
     "ggn",
     "ggn_product",
     "kronecker_ggn",
+    "rotated_ggn",
 ]

@@ -52,6 +52,11 @@ class Use:
         others = [axis for axis in range(len(self.places)) if axis != self.examples]
         return jnp.broadcast_to(jnp.expand_dims(along, others), self.places).reshape(-1)
 
+    def by_example(self, values: Float[Array, "r w"], count: int) -> Float[Array, "n p w"]:
+        """What each place has, for each of ``count`` examples."""
+        apart = jnp.moveaxis(values.reshape(*self.places, values.shape[1]), self.examples, 0)
+        return apart.reshape(count, -1, values.shape[1])
+
 
 @final
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from backcast.cli import screen
 
 if TYPE_CHECKING:
     from backcast.experiments import RunFolder
-    from backcast.inference import Belief
     from backcast.learning import Learner
+    from backcast.linalg import Precision
 
 _NOTHING = 1e-6  # of the largest eigenvalue: what rounding leaves of zero in 32 bits
 
@@ -90,14 +90,14 @@ def _layers(learner: "Learner") -> None:
     import jax
     import numpy as np
 
-    from backcast.linalg import tree
+    from backcast.linalg import Kronecker, tree
 
     belief = learner.belief
     precision = belief.precision
     mean, diagonal = jax.tree.leaves(belief.mean), jax.tree.leaves(precision.diagonal())
     # The inverse of several Kronecker products has no structure.
-    alone = not _has_layers(belief) or precision.rank == 1
-    variance = jax.tree.leaves(precision.variance()) if alone else [None] * len(mean)
+    several = isinstance(precision, Kronecker) and precision.rank > 1
+    variance = [None] * len(mean) if several else jax.tree.leaves(precision.variance())
     total = sum(float(np.sum(part, dtype=float)) for part in diagonal)
     rows = [
         [
@@ -107,31 +107,48 @@ def _layers(learner: "Learner") -> None:
             screen.short(float(np.sqrt(np.mean(np.square(m), dtype=float)))),
             "-" if v is None else screen.short(float(np.mean(np.sqrt(v), dtype=float))),
             f"{100 * float(np.sum(d, dtype=float)) / total:.1f} %" if total else "-",
+            form,
         ]
-        for name, m, v, d in zip(tree.names(belief.mean), mean, variance, diagonal, strict=True)
+        for name, m, v, d, form in zip(
+            tree.names(belief.mean), mean, variance, diagonal, _forms(precision), strict=True
+        )
     ]
-    heads = ["Leaf", "shape", "weights", "size", "deviation", "precision"]
+    heads = ["Leaf", "shape", "weights", "size", "deviation", "precision", "as"]
     screen.table(rows, heads, words=2, title="The last belief, leaf by leaf")
     screen.say("size: root mean square of the weights. deviation: the mean of theirs, as believed.")
-    screen.say("precision: the leaf's share of the trace.")
+    screen.say("precision: the leaf's share of the trace. as: how it is believed.")
+
+
+def _forms(precision: "Precision") -> list[str]:
+    """What each leaf's part of a precision is: its layer's matrix, or a diagonal."""
+    import jax
+
+    from backcast.linalg import DiagLowRank, Kronecker, Rotated
+
+    leaves = jax.tree.leaves(precision.diag)
+    rows = f"diagonal + {precision.rank} rows" if precision.rank else "diagonal"
+    forms = [rows if isinstance(precision, DiagLowRank) else "diagonal"] * len(leaves)
+    if not isinstance(precision, Kronecker | Rotated):
+        return forms
+    for block, u, v in zip(precision.blocks, precision.left, precision.right, strict=True):
+        m, n = block.shape(leaves)
+        form = f"{precision.rank} products of {m} x {n}"
+        if isinstance(precision, Rotated):
+            few = f", {len(u)} x {len(v)} kept" if len(u) < m or len(v) < n else ""
+            form = f"rotated {m} x {n}{few}"
+        for index in block.leaves:
+            forms[index] = form
+    return forms
 
 
 def _memory(run: "RunFolder", learner: "Learner") -> None:
     belief = learner.belief
     disk = sum(path.stat().st_size for path in (run.path / "learner").glob("*"))
     tasks = len(learner.trajectory)
-    rank = belief.precision.rank
-    kind = f"{rank} products in each layer" if _has_layers(belief) else f"{rank} rows"
     screen.say(
-        f"\nA belief takes {screen.size(_bytes(belief))} of memory (mean, diagonal and {kind}); "
+        f"\nA belief takes {screen.size(_bytes(belief))} of memory, in all; "
         f"{tasks} tasks take {screen.size(disk)} on disk."
     )
-
-
-def _has_layers(belief: "Belief") -> bool:
-    from backcast.linalg import Kronecker
-
-    return isinstance(belief.precision, Kronecker)
 
 
 def _bytes(values: Any) -> int:
