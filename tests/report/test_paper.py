@@ -10,7 +10,17 @@ from PIL import Image
 from backcast.experiments import run
 from backcast.experiments.paper import Panel, Row, lines, plans
 from backcast.experiments.shelf import Shelf
-from backcast.report.paper import ARTEFACTS, Artefact, ablation, fig5, fig8, over, table1, write
+from backcast.report.paper import (
+    ARTEFACTS,
+    Artefact,
+    ablation,
+    fig5,
+    fig8,
+    over,
+    table1,
+    twenty,
+    write,
+)
 from experiments.small import small
 from report.stored import diverged, stored
 
@@ -107,6 +117,17 @@ def test_every_seed_is_a_dot_over_the_setting_that_varies(tmp_path, rows):
     assert [(row[0], row[2].mean) for row in table.rows] == [
         ("r (rank 1)", pytest.approx(0.605)),
         ("r (rank 3)", pytest.approx(0.805)),
+    ]
+
+
+def test_twenty_tasks_are_told_by_fives_with_the_memory_they_took(tmp_path, rows):
+    [plan] = plans([Panel("one", (Row("r", rows[0].study, None, {"sweep.seeds": 1}),))])
+    matrix = np.tril(1 - 0.01 * np.subtract.outer(np.arange(6), np.arange(6)))
+    stored(tmp_path / "runs", np.where(matrix, matrix, np.nan), **plan.specs[0].plain())
+    [table] = twenty.show(lines([plan], Shelf.of(tmp_path / "runs"))).tables
+    assert [(row[1], row[2].mean, row[3].mean, row[4].mean) for row in table.rows] == [
+        (1, 1.0, 1.0, 0.5),
+        (5, pytest.approx(0.98), pytest.approx(0.96), 0.5),
     ]
 
 

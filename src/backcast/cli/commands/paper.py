@@ -26,6 +26,7 @@ Name = Literal[
     "between",
     "patches",
     "ablation",
+    "twenty",
 ]
 
 

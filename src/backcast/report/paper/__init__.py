@@ -20,6 +20,7 @@ from backcast.report.paper.fig8 import FIG8
 from backcast.report.paper.over import FIG10, FIG11
 from backcast.report.paper.patches import PATCHES
 from backcast.report.paper.table1 import TABLE1
+from backcast.report.paper.twenty import TWENTY
 from backcast.report.paper.write import unfinished, write
 
 ARTEFACTS: Mapping[str, Artefact] = MappingProxyType(
@@ -35,6 +36,7 @@ ARTEFACTS: Mapping[str, Artefact] = MappingProxyType(
         "between": BETWEEN,
         "patches": PATCHES,
         "ablation": ABLATION,
+        "twenty": TWENTY,
     }
 )
 """All of them, by the names that ``backcast paper`` knows them by."""

@@ -20,10 +20,10 @@ _TOGETHER = 6  # lines in one pair of axes
 def show(lines: Sequence[Line]) -> Shown:
     """The figure, and its numbers."""
     found = [line for line in lines if line.group is not None]
-    return Shown((_numbers(found),), (_drawing(found),) if found else ())
+    return Shown((_numbers(found),), (drawing(found, "fig8"),) if found else ())
 
 
-def _drawing(lines: Sequence[Line]) -> Drawing:
+def drawing(lines: Sequence[Line], name: str) -> Drawing:
     """A column for each stream; what one pair of axes has no room for is in the next row."""
     panels = list(dict.fromkeys(line.plan.panel for line in lines))
     labels = list(dict.fromkeys(line.plan.label for line in lines))
@@ -34,7 +34,7 @@ def _drawing(lines: Sequence[Line]) -> Drawing:
     for part, subfigure in zip(parts, subfigures, strict=True):
         _row(subfigure, panels, part, [line for line in lines if line.plan.label in part])
     return Drawing(
-        "fig8",
+        name,
         "The current model's accuracy on all tasks so far: the mean over the seeds, and bands from "
         "the smallest to the largest. A single mark has learned all tasks at once.",
         "Line charts of average accuracy after each task; the numbers are in the table.",
