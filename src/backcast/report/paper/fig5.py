@@ -19,7 +19,7 @@ from backcast.report.paper.artefact import Artefact, Shown
 from backcast.report.style import INK, SERIES, Drawing, literal, styled
 from backcast.report.tables import Column, Table
 
-_INVISIBLE = 1e-7  # entries below are white, as in the paper
+_FAINT = 1e-5  # of the largest entry: what is below is white
 _BLOCKS = 24  # to a layer
 _BINS = 12
 
@@ -76,7 +76,7 @@ def _drawing(label: str, run: RunFolder) -> Drawing:
         f"fig5-{label.replace(' ', '-')}",
         f"Seed {run.spec.seed}, {label}. Top: the low-rank part of the precision after each task, "
         f"each layer in up to {_BLOCKS} blocks; shades are root mean squares of a block's entries, "
-        f"white is below {_INVISIBLE:g}. Bottom: histograms of its eigenvalues.",
+        f"white is below {_FAINT:g} of the largest. Bottom: histograms of its eigenvalues.",
         f"Heat maps and histograms of eigenvalues, {label}. {told}",
         figure,
     )
@@ -87,11 +87,12 @@ def _maps(figure: Figure, axes: Sequence[Axes], run: RunFolder) -> None:
     factors = [cast(DiagLowRank, r.filtered.precision).factor for r in run.learner().trajectory]
     leaves = [blocks(map(np.asarray, jax.tree.leaves(factor)), _BLOCKS) for factor in factors]
     found = [magnitudes([block for leaf in each for block in leaf]) for each in leaves]
-    scale = LogNorm(_INVISIBLE, max(values.max() for values in found))
+    largest = max(values.max() for values in found)
+    scale = LogNorm(_FAINT * largest, largest)
     sizes = np.array([len(leaf) for leaf in leaves[0]])
     ends = np.cumsum(sizes)
     for each, values in zip(axes, found, strict=True):
-        each.pcolormesh(np.ma.masked_less(values, _INVISIBLE), cmap=SHADES, norm=scale)
+        each.pcolormesh(np.ma.masked_less(values, _FAINT * largest), cmap=SHADES, norm=scale)
         each.set_aspect("equal")
         each.invert_yaxis()
         each.grid(visible=False)
