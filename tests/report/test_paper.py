@@ -74,6 +74,7 @@ def test_a_folder_has_all_numbers_and_where_they_come_from(found, tmp_path):
     assert "# Of | all" in text
     assert "| ours | 0.9 ± 0.1 | 0.8500 ± 0.0707 |" in text
     assert "one, nothing: 1 of 2 runs are missing; diverged, seed 1: <b>Lower</b> it." in text
+    assert "2 runs, 0.0 hours of learning. Commit 0123456789, backcast 0.1.0, jax 0.10.2" in text
     assert {path.name for path in files} >= {"accuracy.csv", "runs.csv", "specs.json"}
     with (tmp_path / "out" / "runs.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))

@@ -1,7 +1,8 @@
 """An artefact in a folder: a page of Markdown, its figures, and all numbers with their origin."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,29 @@ def _page(title: str, shown: Shown, lines: Sequence[Line]) -> str:
     parts += [f"{table.markdown()}\n{table.caption}" for table in shown.tables]
     if left_out := [f"- {words}" for line in lines if (words := unfinished(line))]:
         parts.append("Not here:\n\n" + "\n".join(left_out))
-    parts.append("Every run is in runs.csv, every setting in specs.json.")
+    parts.append(f"{_origin(lines)}Every run is in runs.csv, every setting in specs.json.")
     return "\n\n".join(parts) + "\n"
+
+
+def _origin(lines: Sequence[Line]) -> str:
+    """How many runs there are, what they took, and by what they were made."""
+    groups = [line.group for line in lines if line.group is not None]
+    folders = {run.spec.key: run for group in groups for run in group.runs}.values()
+    if not folders:
+        return ""
+    hours = math.fsum((run.final or {})["seconds"] for run in folders) / 3600
+    made = {name: _all(run.environment.get(name) for run in folders) for name in _ORIGIN}
+    commits = _all(str(run.environment.get("commit"))[:10] for run in folders)
+    memory = _all(round((run.environment.get("memory") or 0) / 1e9) for run in folders)
+    return (
+        f"{len(folders)} runs, {hours:.1f} hours of learning. Commit {commits}, backcast "
+        f"{made['backcast']}, jax {made['jax']}, Python {made['python']}, {made['system']}, "
+        f"{made['cores']} processor cores, {memory} GB. "
+    )
+
+
+def _all(values: Iterable[object]) -> str:
+    return " and ".join(sorted({str(value) for value in values}))
 
 
 def unfinished(line: Line) -> str:
