@@ -110,7 +110,7 @@ def _layers(learner: "Learner") -> None:
             form,
         ]
         for name, m, v, d, form in zip(
-            tree.names(belief.mean), mean, variance, diagonal, _forms(precision), strict=True
+            tree.names(belief.mean), mean, variance, diagonal, forms(precision), strict=True
         )
     ]
     heads = ["Leaf", "shape", "weights", "size", "deviation", "precision", "as"]
@@ -119,7 +119,7 @@ def _layers(learner: "Learner") -> None:
     screen.say("precision: the leaf's share of the trace. as: how it is believed.")
 
 
-def _forms(precision: "Precision") -> list[str]:
+def forms(precision: "Precision") -> list[str]:
     """What each leaf's part of a precision is: its layer's matrix, or a diagonal."""
     import jax
 
