@@ -109,6 +109,8 @@ def test_noise_within_a_layer_is_one_number():
             ValueError, match=r"must be zero, but 0\.1.* in leaf 'w'.*diagonal plus"
         ):
             operation({"w": q})
+    with pytest.raises(Exception, match=r"within a layer .* must be zero, but other values"):
+        jax.block_until_ready(jitted(Rotated.drift)(P, {"w": q}))
 
 
 def test_a_sum_with_another_structure_is_refused():

@@ -224,9 +224,14 @@ def test_merging_loses_nothing_but_cross_terms():
 
 def test_noise_is_refused_and_none_changes_nothing():
     precision = Kronecker.isotropic({"w": jnp.ones((2, 3))}, 2.0, (Block(0, (0,), (1,)),))
-    assert precision.drift({"w": 0.0}) is precision
+    still = precision.drift({"w": 0.0})
+    assert all(
+        (a == b).all() for a, b in zip(*map(jax.tree.leaves, (still, precision)), strict=True)
+    )
     with pytest.raises(ValueError, match="process noise of a Kronecker precision must be zero"):
         precision.drift({"w": 1e-3})
+    with pytest.raises(Exception, match="process noise of a Kronecker precision must be zero"):
+        jax.block_until_ready(jax.jit(Kronecker.drift)(precision, {"w": 1e-3}))
 
 
 def test_more_than_one_product_has_no_inverse():

@@ -124,13 +124,14 @@ class Kronecker(Precision):
 
     def drift(self, q: PyTree) -> "Kronecker":
         """Itself, for ``q = 0``: with noise, the inverse is no sum of Kronecker products."""
-        self._refuse_noise(q)
-        return self
+        # Added, zero as it is: a compiled program leaves out a check that nothing depends on.
+        q = self._without_noise(q)
+        diag = jax.tree.map(lambda d, v: d + v.astype(d.dtype), self.diag, q)
+        return Kronecker(diag, self.left, self.right, self.blocks)
 
     def gain(self, q: PyTree, x: PyTree) -> PyTree:
         """The vector itself, for ``q = 0``."""
-        self._refuse_noise(q)
-        return x
+        return jax.tree.map(lambda v, u: u + v.astype(u.dtype), self._without_noise(q), x)
 
     def solve(self, y: PyTree) -> PyTree:
         """``P^-1 y``, in each layer's eigenbasis."""
@@ -188,9 +189,9 @@ class Kronecker(Precision):
 
         return jax.vmap(column, out_axes=1)(jnp.eye(size, dtype=tree.accumulator(self.diag)))
 
-    def _refuse_noise(self, q: PyTree) -> None:
+    def _without_noise(self, q: PyTree) -> PyTree:
         q = checks.broadcasts(self.diag, q, "The noise q")
-        checks.zero(
+        return checks.zero(
             q,
             "The process noise of a Kronecker precision",
             "A sum of Kronecker products has no such inverse. Use no noise, or a precision of "
@@ -215,14 +216,16 @@ class Kronecker(Precision):
         found = []
         for block, left, right in zip(self.blocks, self.left, self.right, strict=True):
             level = block.gather(leaves)
-            checks.zero(
+            differences = checks.zero(
                 level - level[0, 0],
                 "Differences within a layer of the diagonal",
                 "The inverse needs a diagonal that is constant in each layer.",
             )
             a, u = jnp.linalg.eigh(left[0])
             g, v = jnp.linalg.eigh(right[0])
-            values = level[0, 0] + jnp.outer(jnp.maximum(a, 0), jnp.maximum(g, 0))
+            values = (
+                level[0, 0] + differences[0, 0] + jnp.outer(jnp.maximum(a, 0), jnp.maximum(g, 0))
+            )
             found.append((u, v, values))
         return found
 

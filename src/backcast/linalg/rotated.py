@@ -224,19 +224,24 @@ class Rotated(Precision):
     def _noise(self, q: PyTree) -> PyTree:
         """The noise, refused unless it is one number in each layer."""
         q = checks.broadcasts(self.diag, q, "The noise q")
-        leaves, spread = jax.tree.leaves(q), {}
+        leaves, structure = jax.tree.flatten(q)
+        spread = {}
         for name, block in zip(self._names(), self.blocks, strict=True):
             levels = [leaves[index] for index in block.leaves]
             low = jnp.min(jnp.stack([jnp.min(level) for level in levels]))
             high = jnp.max(jnp.stack([jnp.max(level) for level in levels]))
             spread[name] = high - low
-        checks.zero(
+        spread = checks.zero(
             spread,
             "Differences of the process noise within a layer (its weight and its bias)",
             "A rotated precision follows noise that is one number in each layer. Give such, or "
             "choose a diagonal plus low rank, which follows any.",
         )
-        return q
+        for name, block in zip(self._names(), self.blocks, strict=True):
+            for index in block.leaves:
+                # It is zero; but a compiled program leaves out a check that nothing depends on.
+                leaves[index] = leaves[index] + spread[name]
+        return jax.tree.unflatten(structure, leaves)
 
     def _definite(self) -> PyTree:
         return checks.positive(
