@@ -86,6 +86,31 @@ def joseph_smoother(
     return smoothed[::-1]
 
 
+def drifts(
+    predicted: list[Gaussian], filtered: list[Gaussian], smoothed: list[Gaussian]
+) -> list[Gaussian]:
+    """What all data say of ``theta_{t+1} - theta_t``, with the lag-one covariance ``G C^s``."""
+    found = []
+    for now, ahead, here, later in zip(
+        filtered[:-1], predicted[1:], smoothed[:-1], smoothed[1:], strict=True
+    ):
+        cross = smoother_gain(now, ahead) @ later.covariance
+        covariance = here.covariance + later.covariance - cross - cross.T
+        found.append(Gaussian(later.mean - here.mean, covariance))
+    return found
+
+
+def log_evidence(
+    predicted: list[Gaussian], tasks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> float:
+    """``sum_t log N(y_t; H m_t^-, H C_t^- H^T + R)`` (Sarkka, eq. 12.11)."""
+    total = 0.0
+    for belief, (H, R, y) in zip(predicted, tasks, strict=True):
+        S, v = H @ belief.covariance @ H.T + R, y - H @ belief.mean
+        total -= (v @ np.linalg.solve(S, v) + np.linalg.slogdet(2 * np.pi * S)[1]) / 2
+    return total
+
+
 def batch_posterior(
     prior: Gaussian, tasks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> Gaussian:

@@ -42,6 +42,21 @@ def test_what_is_expected_is_the_integral_over_the_weights():
     )
 
 
+def test_what_is_foreseen_is_the_integral_over_the_weights():
+    mean, belief = believed()
+    model = TaskModel(as_model((linear, mean)), Gaussian(0.7), "a task")
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(7, 3)).astype(np.float32), rng.normal(size=(7, 1)).astype(np.float32)
+    design = np.concatenate([np.ones((7, 1)), x], axis=1)
+    covariance = np.linalg.inv(np.asarray(belief.precision.as_dense(), float))
+    variance = np.einsum("ni,ij,nj->n", design, covariance, design) + 0.7**2
+    surprise = y[:, 0] - np.asarray(linear(mean, x), float)[:, 0]
+    truth = np.mean(surprise**2 / variance + np.log(2 * np.pi * variance)) / 2
+    found = model.predictive_loss(x, y, belief, samples=4000, batch_size=4)
+    assert found == pytest.approx(truth, abs=0.05)
+    assert model.loss(x, y) > truth + 0.5
+
+
 def test_a_linear_mean_is_expected_as_it_is():
     mean, belief = believed(2)
     model = TaskModel(as_model((linear, mean)), Gaussian(), "a task")

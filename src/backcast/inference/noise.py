@@ -4,7 +4,7 @@ import fnmatch
 import glob
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ class Relative:
     factor: float | Float[Array, ""]
 
 
+T = TypeVar("T")
 Level = float | Array | np.ndarray | Relative
 
 
@@ -88,26 +89,37 @@ class Noise:
         return jax.tree.unflatten(jax.tree.structure(params), levels)
 
     def _choose(self, names: list[str]) -> list[Level]:
-        chosen: list[Level | None] = [None] * len(names)
-        for pattern, level in self.levels.items():
-            hits = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
-            if not hits:
-                raise ValueError(
-                    f"The noise pattern '{pattern}' matches no parameter. The names are: "
-                    f"{', '.join(names)}."
-                )
-            for i in hits:
-                chosen[i] = level
-        forgotten = [name for name, level in zip(names, chosen, strict=True) if level is None]
+        found = chosen(self.levels, names)
+        forgotten = [name for name, level in zip(names, found, strict=True) if level is None]
         if self._whole and forgotten:
             raise ValueError(
                 f"The tree of noise lacks the parameters {forgotten}; give every leaf a variance, "
                 "or name leaves by patterns: what none matches does not drift."
             )
-        return [0.0 if level is None else level for level in chosen]
+        return [0.0 if level is None else level for level in found]
 
     def __repr__(self) -> str:
         return f"Noise({self.levels!r})"
+
+
+def chosen(levels: Mapping[str, T], names: list[str]) -> list[T | None]:
+    """What the last pattern that matches each name stands for; None where none does."""
+    found: list[T | None] = [None] * len(names)
+    for pattern, level in levels.items():
+        hits = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+        if not hits:
+            raise ValueError(
+                f"The noise pattern '{pattern}' matches no parameter. The names are: "
+                f"{', '.join(names)}."
+            )
+        for i in hits:
+            found[i] = level
+    return found
+
+
+def layer_of(name: str) -> str:
+    """The layer of a leaf: all of its name but the last part, or a name of one part itself."""
+    return name.rpartition("/")[0] or name
 
 
 def _resolve(
@@ -115,7 +127,8 @@ def _resolve(
 ) -> Float[Array, "..."]:
     dtype = tree.accumulator(leaf)
     if isinstance(level, Relative):
-        layer = [x for other, x in zip(names, leaves, strict=True) if _layer(other) == _layer(name)]
+        own = layer_of(name)
+        layer = [x for other, x in zip(names, leaves, strict=True) if layer_of(other) == own]
         return jnp.asarray(level.factor, dtype) * tree.dot(layer, layer) / sum(map(jnp.size, layer))
     value = jnp.asarray(level, dtype)
     if value.shape not in ((), leaf.shape):
@@ -124,7 +137,3 @@ def _resolve(
             f"the leaf's shape {leaf.shape}."
         )
     return value
-
-
-def _layer(name: str) -> str:
-    return name.rpartition("/")[0] or name

@@ -58,6 +58,21 @@ def expected(
     )
 
 
+def log_density(
+    model: Model,
+    likelihood: Likelihood,
+    precision: Precision,
+    x: PyTree,
+    y: PyTree,
+    keys: Key[Array, " samples"],
+    batch_size: int,
+) -> Float[Array, " n"]:
+    """Each example's ``log E[p(y | f)]`` over weights drawn as in `expected`."""
+    return _in_batches(
+        lambda part: _log_density(model, likelihood, precision, part, keys), (x, y), batch_size
+    )
+
+
 def _in_batches(function: Callable[[PyTree], Array], x: PyTree, batch_size: int) -> Array:
     count = jax.tree.leaves(x)[0].shape[0]
     size = min(batch_size, count)
@@ -79,14 +94,41 @@ def _expected(
     keys: Key[Array, " samples"],
 ) -> Float[Array, "n ..."]:
     def add(total, key):
-        change = tree.cast_like(model.params, precision.sample(key))
-        found, turned = jax.jvp(
-            lambda params: model.apply(params, model.state, x)[0], (model.params,), (change,)
-        )
-        return total + likelihood.mean(found + turned), None
+        return total + likelihood.mean(_drawn(model, precision, x, key)), None
 
     nothing = jnp.zeros_like(likelihood.mean(_outputs(model, x)))
     return lax.scan(add, nothing, keys)[0] / len(keys)
+
+
+@eqx.filter_jit
+def _log_density(
+    model: Model,
+    likelihood: Likelihood,
+    precision: Precision,
+    data: tuple[PyTree, PyTree],
+    keys: Key[Array, " samples"],
+) -> Float[Array, " n"]:
+    x, y = data
+
+    def add(total, key):
+        outputs = _drawn(model, precision, x, key)
+        losses = likelihood.loss(outputs.astype(tree.accumulator(outputs)), y)
+        return jnp.logaddexp(total, -jnp.sum(losses.reshape(len(losses), -1), axis=1)), None
+
+    count = jax.tree.leaves(x)[0].shape[0]
+    nothing = jnp.full(count, -jnp.inf, tree.accumulator(_outputs(model, x)))
+    return lax.scan(add, nothing, keys)[0] - jnp.log(len(keys))
+
+
+def _drawn(
+    model: Model, precision: Precision, x: PyTree, key: Key[Array, ""]
+) -> Float[Array, "n ..."]:
+    """The outputs of the linearised network for weights drawn around its own."""
+    change = tree.cast_like(model.params, precision.sample(key))
+    found, turned = jax.jvp(
+        lambda params: model.apply(params, model.state, x)[0], (model.params,), (change,)
+    )
+    return found + turned
 
 
 @eqx.filter_jit

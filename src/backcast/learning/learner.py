@@ -11,7 +11,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PyTree
 
-from backcast.inference import Belief, Noise, between, predict
+from backcast.inference import (
+    Belief,
+    Learned,
+    LearnedNoise,
+    Noise,
+    between,
+    learn_noise,
+    predict,
+)
 from backcast.learning import saving
 from backcast.learning.absorb import absorb
 from backcast.learning.curvature_settings import CurvatureSettings
@@ -44,8 +52,8 @@ class Learner:
         likelihood: what its outputs mean, such as `Categorical()`.
         rank: how many rows the precision keeps beside its diagonal; 0 is elastic weight
             consolidation.
-        noise: how far weights may drift from one task to the next: a `Noise`, or one variance for
-            all.
+        noise: how far weights may drift from one task to the next: a `Noise`, one variance for
+            all, or `LearnedNoise`, which is learned anew before each task from those so far.
         prior: the precision of the belief before the first task, ``N(0, 1/prior)``; or a `Belief`,
             such as ``Belief.prior(params, 10.0)`` around the weights of a pretrained network.
         strength: ``lambda``, what a task's curvature is multiplied by when it is absorbed.
@@ -77,7 +85,7 @@ class Learner:
         likelihood: Likelihood,
         *,
         rank: int = 10,
-        noise: Noise | float = 0.0,
+        noise: Noise | LearnedNoise | float = 0.0,
         prior: Belief | float = 1.0,
         strength: float = 1.0,
         scale: Scale = "examples",
@@ -116,7 +124,7 @@ class Learner:
         if not isinstance(prior, Belief):
             zeros = jax.tree.map(jnp.zeros_like, model.params)
             prior = settings.structure.prior(zeros, prior)
-        noise = noise if isinstance(noise, Noise) else Noise(noise)
+        noise = noise if isinstance(noise, Noise | LearnedNoise) else Noise(noise)
         settings.structure.check_noise(prior, noise.variance(model.params))
         if directory is not None and (Path(directory) / saving.RECORD).exists():
             raise FileExistsError(
@@ -243,7 +251,9 @@ class Learner:
         optimizer = self.settings.structure.watching(self._usable_optimizer())
         examples = self._examples(x, y, weights)
         held_out = None if validation is None else self._examples(*_pair(validation), None)
-        q = self._drift(elapsed)
+        noise, levels = self._noise_now()
+        # The prior is the belief at the time of the first task, whenever that is.
+        q = noise.variance(self.belief.mean, elapsed)
         before = self._prepared(examples)
         start = self.model
         problem = Problem(
@@ -276,7 +286,7 @@ class Learner:
             q,
             fitted.weights.state,
             fitted.likelihood,
-            absorbed.report | {"seconds": clock.perf_counter() - began},
+            absorbed.report | levels | {"seconds": clock.perf_counter() - began},
         )
         if index == 0:
             self._begin(before)
@@ -289,6 +299,17 @@ class Learner:
         return SmoothedModels(
             self._model, self.trajectory, self.settings.rank, self.settings.remainder
         )
+
+    def learn_noise(self, how: LearnedNoise) -> Learned:
+        """The noise under which the tasks so far are most probable; no data is needed.
+
+        Give ``learn_noise(...).noise`` to the learner of the next sequence. This one keeps its own.
+
+        Args:
+            how: which weights share a variance, and where to start, such as ``LearnedNoise(0.1)``.
+        """
+        self._refuse_nothing_learned()
+        return self._learned(how)
 
     def filtered(self) -> list[TaskModel]:
         """One model for every task, each as it was when the task had just been learned."""
@@ -310,6 +331,17 @@ class Learner:
         model = self._model.with_params(belief.mean, state)
         return TaskModel(model, likelihood, f"{earlier.name} + {fraction:g}")
 
+    def predicted(self, time: float | None = None) -> Belief:
+        """The belief about the weights of the next task, before there are data of it.
+
+        How well it foresees them: ``learner.model.predictive_loss(x, y, learner.predicted())``.
+
+        Args:
+            time: when the task is; one unit after the last one if None.
+        """
+        _, elapsed = self._elapsed(time)
+        return predict(self.belief, self._noise_now()[0].variance(self.belief.mean, elapsed))
+
     def predict(self, x: Any) -> Array:
         """The current model's one target to bet on for each input."""
         return self.model.predict(x)
@@ -330,7 +362,7 @@ class Learner:
         structure = self.settings.structure
         prepared = structure.prepared(self.trajectory.prior, self._model, x)
         # Before the first task, not after it: only now the layers are known.
-        structure.check_noise(prepared, self.noise.variance(prepared.mean))
+        structure.check_noise(prepared, self._noise_now()[0].variance(prepared.mean))
         return prepared
 
     def _begin(self, prior: Belief) -> None:
@@ -363,9 +395,25 @@ class Learner:
             )
         return time, time - self._current.time
 
-    def _drift(self, elapsed: float) -> PyTree:
-        # The prior is the belief at the time of the first task, whenever that is.
-        return self.noise.variance(self.belief.mean, elapsed)
+    def _noise_now(self) -> tuple[Noise, dict[str, Any]]:
+        """The noise that leads to the next task, and what the report says of it."""
+        if isinstance(self.noise, Noise):
+            return self.noise, {}
+        if self._current is None:
+            return Noise(self.noise.levels), {"noise": self.noise.start_by_group(self.belief.mean)}
+        learned = self._learned(self.noise, self._current.report["noise"])
+        return learned.noise, {"noise": learned.levels}
+
+    def _learned(self, how: LearnedNoise, levels: dict[str, float] | None = None) -> Learned:
+        return learn_noise(
+            self.trajectory.prior,
+            self.trajectory.steps(),
+            [entry.time for entry in self.trajectory.entries],
+            how,
+            self.settings.rank,
+            self.settings.remainder,
+            levels,
+        )
 
     def _examples(self, x: Any, y: Any, weights: Any) -> Examples:
         model, likelihood = self._model, self.likelihood

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 import backcast.model
-from backcast.inference import Belief, Noise, Relative
+from backcast.inference import Belief, LearnedNoise, Noise, Relative
 from backcast.learning.files import LoadError, load_arrays, load_record, save_arrays, save_record
 from backcast.learning.parts import named, named_precision, restored, restored_precision
 from backcast.learning.settings import Settings
@@ -55,7 +55,7 @@ class Contents:
 
     model: Model
     settings: Settings
-    noise: Noise
+    noise: Noise | LearnedNoise
     likelihood: Likelihood
     trajectory: Trajectory
     optimizer_leaves: list[Array]
@@ -271,7 +271,9 @@ def _likelihood(
     return likelihood
 
 
-def _noise_as_plain(noise: Noise) -> tuple[list[dict[str, Any]], list[Array]]:
+def _noise_as_plain(noise: Noise | LearnedNoise) -> tuple[Any, list[Array]]:
+    if isinstance(noise, LearnedNoise):
+        return dataclasses.asdict(noise), []
     plain, arrays = [], []
     for pattern, level in noise.levels.items():
         relative = isinstance(level, Relative)
@@ -280,7 +282,9 @@ def _noise_as_plain(noise: Noise) -> tuple[list[dict[str, Any]], list[Array]]:
     return plain, arrays
 
 
-def _noise_from_plain(plain: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Noise:
+def _noise_from_plain(plain: Any, arrays: dict[str, np.ndarray]) -> Noise | LearnedNoise:
+    if isinstance(plain, dict):
+        return LearnedNoise(**plain)
     values = _series("noise", arrays)
     return Noise(
         {

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference import Belief, smooth_backwards
-from backcast.learning.evaluate import evaluate, expected, outputs
+from backcast.learning.evaluate import evaluate, expected, log_density, outputs
 from backcast.learning.examples import as_examples
 from backcast.learning.trajectory import Trajectory
 from backcast.linalg import Remainder, checks
-from backcast.model import Likelihood, Model
+from backcast.model import Batch, Likelihood, Model
 from backcast.model.door import check_batch, check_finite, output_shape
 
 
@@ -62,6 +62,30 @@ class TaskModel(eqx.Module):
         checks.same_tree(self.model.params, belief.mean, "The belief")
         keys = jax.random.split(jax.random.key(seed), samples)
         return expected(self.model, self.likelihood, belief.precision, x, keys, batch_size)
+
+    def predictive_loss(
+        self,
+        x: Any,
+        y: Any,
+        belief: Belief,
+        *,
+        samples: int = 64,
+        seed: int = 0,
+        batch_size: int = 1024,
+    ) -> float:
+        """The mean of ``-log E[p(y | x, theta)]`` over a belief about the weights.
+
+        For data that the belief knows nothing of yet, such as those of the next task before it is
+        observed, it tells how well they were foreseen: noise and strength can be chosen by it.
+
+        Arguments as in `expected`.
+        """
+        x, y = self._checked(x), jax.tree.map(np.asarray, y)
+        checks.same_tree(self.model.params, belief.mean, "The belief")
+        check_batch(self.model, self.likelihood, Batch(x, y, None))
+        keys = jax.random.split(jax.random.key(seed), samples)
+        found = log_density(self.model, self.likelihood, belief.precision, x, y, keys, batch_size)
+        return float(-np.mean(np.asarray(found, float)))
 
     def score(self, x: Any, y: Any = None, weights: Any = None, batch_size: int = 1024) -> float:
         """The mean score: accuracy for classes, and otherwise as the likelihood has it.
