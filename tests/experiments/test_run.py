@@ -13,6 +13,7 @@ import pytest
 import backcast
 from backcast.data import DataError, digits
 from backcast.experiments import RunFolder, Spec, SpecError, metrics, run, run_folders, summary
+from backcast.inference import predict
 from backcast.learning import LoadError
 from experiments.small import PLAIN, outcome, small
 
@@ -58,6 +59,7 @@ def test_the_log_tells_of_every_model_on_every_task_up_to_the_next(finished):
     for i in range(3):
         reach = range(min(i + 2, 3))
         expected += [("filtered", i, i, j, part) for j in reach for part in PARTS]
+        expected += [("predicted", i - 1, i, i, "validation")] * (i > 0)
     expected += [("smoothed", 2, i, i, part) for i in range(3) for part in PARTS]
     expected += [("averaged", min(i + 1, 2), i, i, part) for i in range(3) for part in PARTS]
     assert found == expected
@@ -81,6 +83,20 @@ def test_every_score_is_that_of_the_model_in_the_folder(finished):
         nll = -np.log(p[np.arange(len(y)), y]).mean()
         assert score.metrics["nll"] == pytest.approx(nll, rel=1e-5)
         assert score.metrics.keys() == metrics.classification(p, y).keys()
+
+
+def test_a_task_is_foreseen_by_what_was_learned_before_it(finished):
+    spec, learner = finished.spec, finished.learner()
+    stream = spec.stream.stream(spec.data.partition(None, spec.seed), spec.seed)
+    found = [s.metrics["nll"] for s in finished.scores if s.stage == "predicted"]
+    for task, nll in zip((1, 2), found, strict=True):
+        earlier = learner.trajectory[task - 1].filtered
+        belief = predict(earlier, learner.noise.variance(earlier.mean))
+        x, y = stream[task].validation
+        model = learner.filtered()[task - 1]
+        assert nll == pytest.approx(model.predictive_loss(x, y, belief, samples=32), rel=1e-5)
+    assert finished.final["validation"]["predictive_nll"] == pytest.approx(np.mean(found))
+    assert finished.final["test"]["predictive_nll"] is None
 
 
 def test_the_final_numbers_follow_from_the_log(finished):

@@ -78,6 +78,12 @@ def test_a_key_is_the_same_on_every_machine_and_in_every_version():
     assert found.stdout.strip() == small().folder
 
 
+def test_noise_may_be_learned():
+    spec = small(method__noise={"learn": 0.1})
+    assert Spec.parse(toml.parse(spec.toml())) == spec
+    assert spec.key != small(method__noise=0.1).key
+
+
 def test_a_key_is_of_what_is_run_and_not_of_how_it_is_written():
     spec = small()
     backwards = {name: PLAIN[name] for name in reversed(PLAIN)}
@@ -138,7 +144,7 @@ def refused(message, **changes):
         ("method.strength", float("nan"), "method.strength: must be a finite number"),
         ("method.strength", float("inf"), "method.strength: must be a finite number"),
         ("method.scale", "big", "method.scale: must be 'examples' or 'mean', but 'big'"),
-        ("method.noise", -1.0, r"method\.noise: must be at least 0 or must be a list"),
+        ("method.noise", -1.0, r"method\.noise: must be at least 0 or must be a table"),
         ("method.noise", [], "at least 1"),
         ("method.noise", [{"variance": 1.0, "relative": 1.0}], r"method\.noise\[0\]: give either"),
         ("method.noise", [{}], "either a variance or a relative size"),

@@ -19,6 +19,7 @@ from backcast.experiments.method_spec import (
     FisherSpec,
     Joint,
     Kronecker,
+    LearnedNoiseSpec,
     LowRank,
     MethodSpec,
     Rotated,
@@ -26,7 +27,7 @@ from backcast.experiments.method_spec import (
 )
 from backcast.experiments.network_spec import AdamSpec, TrainingSpec
 from backcast.experiments.spec import Spec
-from backcast.inference import Belief, Noise, Relative
+from backcast.inference import Belief, LearnedNoise, Noise, Relative
 from backcast.learning import (
     CurvatureSettings,
     Isotropic,
@@ -148,7 +149,9 @@ def _curvature(spec: CurvatureSpec | FisherSpec) -> CurvatureSettings:
     )
 
 
-def _noise(method: LowRank | Rotated) -> Noise | float:
+def _noise(method: LowRank | Rotated) -> Noise | LearnedNoise | float:
+    if isinstance(method.noise, LearnedNoiseSpec):
+        return LearnedNoise(method.noise.learn)
     if not isinstance(method.noise, tuple):
         return method.noise
     return Noise({level.weights: _level(level) for level in method.noise})

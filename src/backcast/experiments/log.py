@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 Part = Literal["test", "validation"]
-Stage = Literal["untrained", "filtered", "smoothed", "between", "averaged"]
+Stage = Literal["untrained", "filtered", "smoothed", "between", "averaged", "predicted"]
 
 
 @final
@@ -21,6 +21,8 @@ class Score:
             task had been learned; the ``smoothed`` one, informed by all tasks; the one inferred
             for a task that was not learned, ``between`` those that were; or, to compare with, an
             ``averaged`` one, with the mean weights of filtered models of neighbouring tasks.
+            ``predicted`` is the belief about a task before there were data of it; it has an
+            ``nll`` alone.
         after: the position of the last task that the model is informed by; -1 for none.
         model: the position of the task that it is the model of; -1 for none.
         task: the position of the task it is tried on.

@@ -47,6 +47,20 @@ class DriftSpec(Table):
 
 
 @final
+class LearnedNoiseSpec(Table):
+    """How far weights drift is learned, one variance for each layer; see `backcast.LearnedNoise`.
+
+    Attributes:
+        learn: the variance to start from.
+    """
+
+    learn: Positive
+
+
+NoiseSpec = NonNegative | LearnedNoiseSpec | Annotated[tuple[DriftSpec, ...], Field(min_length=1)]
+
+
+@final
 class CurvatureSpec(Table):
     """How a task's curvature is computed; see `backcast.CurvatureSettings`.
 
@@ -75,7 +89,7 @@ class LowRank(Table):
         prior: the precision of the belief before the first task (the paper's initial lambda).
         scale: the units of the precision: ``"mean"`` are the paper's.
         remainder: what becomes of the curvature that the rank has no room for.
-        noise: how far weights drift: one variance for all, or levels for some of them.
+        noise: how far weights drift: one variance for all, levels for some of them, or learned.
         curvature: how a task's curvature is computed.
     """
 
@@ -87,7 +101,7 @@ class LowRank(Table):
     prior: Positive = 1.0
     scale: Literal["examples", "mean"] = "examples"
     remainder: Literal["diagonal", "drop"] = "diagonal"
-    noise: NonNegative | Annotated[tuple[DriftSpec, ...], Field(min_length=1)] = 0.0
+    noise: NoiseSpec = 0.0
     curvature: CurvatureSpec = CurvatureSpec()
 
 
@@ -159,14 +173,14 @@ class Rotated(Penalised):
 
     Attributes:
         rank: how many directions are kept on each side of a layer; all of them if absent.
-        noise: how far weights drift: one variance for all, or levels, one for each layer.
+        noise: how far weights drift: one variance for all, levels, one for each layer, or learned.
         curvature: over what it is taken.
     """
 
     kind: Literal["rotated"] = "rotated"
     smooths: ClassVar[bool] = True
     rank: Whole | None = None
-    noise: NonNegative | Annotated[tuple[DriftSpec, ...], Field(min_length=1)] = 0.0
+    noise: NoiseSpec = 0.0
     curvature: FisherSpec = FisherSpec()
 
 

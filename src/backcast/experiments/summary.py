@@ -103,6 +103,7 @@ def _of_part(
             R, own(scores, tasks, "untrained", "accuracy", part), learned
         ),
     }
+    numbers["predictive_nll"] = _known(own(scores, tasks, "predicted", "nll", part))
     for stage in ("smoothed", "between"):
         for metric in METRICS:
             numbers[f"{stage}_{metric}"] = _known(own(scores, tasks, stage, metric, part))

@@ -16,6 +16,9 @@ from backcast.tasks import LazyStream
 
 _TOGETHER = 2**18  # numbers of input: what convolutions make of them then fits into caches
 
+# Enough to tell settings apart, and few enough not to take longer than training does.
+_FORESEEN, _DRAWS = 256, 32
+
 
 def tried(
     model: TaskModel,
@@ -71,6 +74,26 @@ def between(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> lis
         model = learner.between(index, fraction)
         scores += tried(model, stream, [position], "between", learned[-1], position)
     return scores
+
+
+def foreseen(
+    learner: Learner, stream: LazyStream, learned: Sequence[int], index: int
+) -> list[Score]:
+    """How well a learned task was foreseen by the belief about it before there were data of it.
+
+    Weights are drawn from the predicted belief, which follows from the tasks before alone. The data
+    are some of the task's validation data, on which nothing is ever trained.
+    """
+    if index == 0 or not len(examples := stream[learned[index]].validation):
+        return []
+    before, own = learned[index - 1 : index + 1]
+    belief = learner.trajectory.steps()[index].predicted
+    model = learner.filtered()[index - 1]
+    x, y = examples.x[:_FORESEEN], examples.y[:_FORESEEN]
+    found = model.predictive_loss(x, y, belief, samples=_DRAWS, batch_size=_batch_size(x))
+    if not math.isfinite(found):
+        raise DivergedError("what the predicted belief expects is not finite. Lower the noise.")
+    return [Score("predicted", before, own, own, "validation", len(y), {"nll": found})]
 
 
 def averaged(learner: Learner, stream: LazyStream, learned: Sequence[int]) -> list[Score]:

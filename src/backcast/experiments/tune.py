@@ -109,7 +109,7 @@ def tune(spec: Spec, tuning: GridTuning | OptunaTuning, runs: str | Path, sweep:
 def validation_value(folder: RunFolder, metric: str) -> float | None:
     """The metric of a finished run on validation data; None if it is not there."""
     final_numbers = folder.final
-    return None if final_numbers is None else final_numbers["validation"][metric]
+    return None if final_numbers is None else final_numbers["validation"].get(metric)
 
 
 def _on_grid(spec: Spec, tuning: GridTuning, runs: Path, sweep: Sweep) -> list[Candidate]:

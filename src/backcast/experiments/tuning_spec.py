@@ -18,6 +18,7 @@ Metric = Literal[
     "smoothed_balanced_accuracy",
     "smoothed_nll",
     "smoothed_brier",
+    "predictive_nll",
 ]
 
 

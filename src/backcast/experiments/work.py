@@ -29,7 +29,7 @@ from backcast.experiments.itinerary import Itinerary, Step, itinerary
 from backcast.experiments.learners import learner_for
 from backcast.experiments.log import Block, Score
 from backcast.experiments.networks import network_for
-from backcast.experiments.trial import averaged, between, smoothed, tried
+from backcast.experiments.trial import averaged, between, foreseen, smoothed, tried
 from backcast.learning import DivergedError, Learner, TaskModel
 from backcast.learning.files import save_record
 from backcast.model import as_model
@@ -55,12 +55,13 @@ def _through(folder: RunFolder, way: Itinerary, learner: Learner, untrained: Tas
     """All blocks, in order; those that are in the log are passed over."""
     everything = range(len(way.stream))
     _once(folder, "start", lambda: tried(untrained, way.stream, everything, "untrained", -1, -1))
+    look = _look_at_belief if folder.spec.method.smooths else _look
     for index, step in enumerate(way.steps):
         with _divergence_recorded(folder, step):
             if index == len(learner.trajectory):
                 _observe(folder, learner, step.task())
             report = learner.trajectory.entries[index].report
-            _once(folder, f"task {step.position}", lambda i=index: _look(way, learner, i), report)
+            _once(folder, f"task {step.position}", lambda i=index: look(way, learner, i), report)
     if folder.spec.method.smooths:
         with _divergence_recorded(folder, way.steps[-1]):
             _once(folder, "smooth", lambda: _look_back(way, learner))
@@ -95,6 +96,12 @@ def _look(way: Itinerary, learner: Learner, index: int) -> list[Score]:
     model = learner.model if last else learner.filtered()[index]
     reach = range(min(position + 2, len(way.stream)))
     return tried(model, way.stream, reach, "filtered", position, position)
+
+
+def _look_at_belief(way: Itinerary, learner: Learner, index: int) -> list[Score]:
+    """The model after a step, and how well the belief before it foresaw it."""
+    foresight = foreseen(learner, way.stream, way.facts.learned, index)
+    return _look(way, learner, index) + foresight
 
 
 def _look_back(way: Itinerary, learner: Learner) -> list[Score]:
