@@ -235,7 +235,7 @@ def _improved(
 
 @eqx.filter_jit
 def _mean(smoothed: Smoothed) -> PyTree:
-    return smoothed.belief.mean
+    return smoothed.mean
 
 
 @eqx.filter_jit

@@ -1,5 +1,6 @@
 """The smoother: go back and improve earlier beliefs with what later tasks taught, without data."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
@@ -31,16 +32,44 @@ class Step(eqx.Module):
 
 
 @final
-class Smoothed(eqx.Module):
-    """A smoothed belief and the message from the future that made it.
+class _Later(eqx.Module):
+    """What of a smoothed step the one before it needs.
 
     Attributes:
-        belief: ``N(m_t^s, (P_t^s)^-1)``.
+        predicted: the mean ``m_{t+1}^-``.
+        q: the drift that leads to it.
+        mean: ``m_{t+1}^s``.
+        message: ``Lambda_{t+1}``.
+    """
+
+    predicted: PyTree
+    q: PyTree
+    mean: PyTree
+    message: Precision
+
+
+@final
+class Smoothed(eqx.Module):
+    """A smoothed belief, its precision still in two parts, and the message that goes further back.
+
+    Attributes:
+        mean: ``m_t^s``.
+        filtered: ``P_t``.
+        received: ``drift(Lambda_{t+1})``, what later tasks say; None for the last task.
         message: ``Lambda_t``, the precision that tasks ``t, ..., T`` bring to ``theta_t``.
     """
 
-    belief: Belief
+    mean: PyTree
+    filtered: Precision
+    received: Precision | None
     message: Precision
+
+    @property
+    def belief(self) -> Belief:
+        """``N(m_t^s, (P_t^s)^-1)``, put together when it is asked for."""
+        if self.received is None:
+            return Belief(self.mean, self.filtered)
+        return Belief(self.mean, self.filtered.add(self.received))
 
 
 def smooth(
@@ -74,16 +103,20 @@ def smooth_backwards(
     Only two steps are looked at together, so the steps may be read from disk as they are needed.
     Arguments as in `smooth`, but for the order of the steps.
     """
-    later: Step | None = None
-    smoothed: Smoothed | None = None
+    later: _Later | None = None
     for step in steps:
-        if later is None or smoothed is None:
-            smoothed = Smoothed(step.filtered, _limit(step.curvature, rank, remainder))
+        if later is None:
+            message = _limit(step.curvature, rank, remainder)
+            smoothed = Smoothed(step.filtered.mean, step.filtered.precision, None, message)
         else:
-            checks.same_tree(later.filtered.mean, step.filtered.mean, "A step of the filter")
-            smoothed = _step_back(step, later, smoothed, rank, remainder)
-        later = step
+            checks.same_tree(later.predicted, step.filtered.mean, "A step of the filter")
+            parts = _step_back(step.filtered, step.curvature, later, rank, remainder)
+            smoothed = Smoothed(parts[0], step.filtered.precision, *parts[1:])
+            del parts
+        later = _Later(step.predicted.mean, step.q, smoothed.mean, smoothed.message)
+        del step  # as large as all the rest; the next one comes before this name is given away
         yield checks.finite(smoothed, "The smoothed belief", "Check the steps it was made from.")
+        del smoothed
 
 
 def between(
@@ -114,7 +147,8 @@ def between(
         )
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be from 0 (the earlier task) to 1, but is {fraction!r}.")
-    *_, later = smooth_backwards(reversed(steps[index + 1 :]), rank, remainder)
+    backwards = smooth_backwards(reversed(steps[index + 1 :]), rank, remainder)
+    [later] = deque(backwards, maxlen=1)
     return checks.finite(
         _between(steps[index].filtered, steps[index + 1], later, jnp.asarray(fraction)),
         "The belief between two tasks",
@@ -127,28 +161,27 @@ def _limit(message: Precision, rank: int | None, remainder: Remainder) -> Precis
     return message if rank is None else compress(message, rank, remainder)[0]
 
 
-def _informed(
-    earlier: Belief, predicted_mean: PyTree, q: PyTree, later: Smoothed
-) -> tuple[Belief, Precision]:
-    """An earlier belief with what is known later, a drift of ``q`` away, and the message it got."""
-    message = later.message.drift(q)
-    surprise = jax.tree.map(jnp.subtract, later.belief.mean, predicted_mean)
-    mean = jax.tree.map(jnp.add, earlier.mean, earlier.precision.gain(q, surprise))
-    mean = tree.cast_like(earlier.mean, mean)
-    return Belief(mean, earlier.precision.add(message)), message
+def _informed(earlier: Belief, later: _Later) -> tuple[PyTree, Precision]:
+    """The mean of an earlier belief, with what is known later, and the message it got."""
+    surprise = jax.tree.map(jnp.subtract, later.mean, later.predicted)
+    mean = jax.tree.map(jnp.add, earlier.mean, earlier.precision.gain(later.q, surprise))
+    return tree.cast_like(earlier.mean, mean), later.message.drift(later.q)
 
 
 @eqx.filter_jit
 def _step_back(
-    step: Step, later: Step, smoothed: Smoothed, rank: int | None, remainder: Remainder
-) -> Smoothed:
-    belief, message = _informed(step.filtered, later.predicted.mean, later.q, smoothed)
-    return Smoothed(belief, _limit(step.curvature.add(message), rank, remainder))
+    filtered: Belief, curvature: Precision, later: _Later, rank: int | None, remainder: Remainder
+) -> tuple[PyTree, Precision, Precision]:
+    """The smoothed mean, the message received, and the one that goes further back."""
+    mean, received = _informed(filtered, later)
+    return mean, received, _limit(curvature.add(received), rank, remainder)
 
 
 @eqx.filter_jit
-def _between(earlier: Belief, step: Step, later: Smoothed, fraction: Float[Array, ""]) -> Belief:
+def _between(earlier: Belief, step: Step, smoothed: Smoothed, fraction: Float[Array, ""]) -> Belief:
     so_far = jax.tree.map(lambda q: q * fraction.astype(q.dtype), step.q)
     to_come = jax.tree.map(lambda q: q * (1 - fraction).astype(q.dtype), step.q)
     meanwhile = Belief(earlier.mean, earlier.precision.drift(so_far))
-    return _informed(meanwhile, step.predicted.mean, to_come, later)[0]
+    later = _Later(step.predicted.mean, to_come, smoothed.mean, smoothed.message)
+    mean, received = _informed(meanwhile, later)
+    return Belief(mean, meanwhile.precision.add(received))

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from backcast.inference import Belief, smooth_backwards
+from backcast.inference.smoothing import Smoothed
 from backcast.learning.evaluate import evaluate, expected, log_density, outputs
 from backcast.learning.examples import as_examples
 from backcast.learning.trajectory import Trajectory
@@ -171,10 +172,11 @@ class SmoothedModels:
 
     def beliefs(self) -> Iterator[tuple[int, Belief]]:
         """Each task's index and smoothed belief, from the last task to the first."""
-        for index, (_, belief) in zip(range(len(self) - 1, -1, -1), self._backwards(), strict=True):
-            yield index, belief
+        places = range(len(self) - 1, -1, -1)
+        for index, (_, smoothed) in zip(places, self._backwards(), strict=True):
+            yield index, smoothed.belief
 
-    def _backwards(self) -> Iterator[tuple[TaskModel, Belief]]:
+    def _backwards(self) -> Iterator[tuple[TaskModel, Smoothed]]:
         records = []
 
         def steps():
@@ -184,8 +186,9 @@ class SmoothedModels:
 
         for smoothed in smooth_backwards(steps(), self._rank, self._remainder):
             record = records.pop()
-            model = self._model.with_params(smoothed.belief.mean, record.state)
-            yield TaskModel(model, record.likelihood, record.name), smoothed.belief
+            model = self._model.with_params(smoothed.mean, record.state)
+            yield TaskModel(model, record.likelihood, record.name), smoothed
+            del record, smoothed
 
 
 def interpolated(earlier: PyTree, later: PyTree, fraction: float) -> PyTree:
