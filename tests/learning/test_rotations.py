@@ -66,7 +66,7 @@ def test_kronecker_curvature_is_filtered_and_smoothed_exactly():
             )
 
 
-def test_between_two_tasks_is_a_model(network, drifting):
+def test_models_between_tasks_and_noise_that_is_learned(network, drifting):
     learner = Learner(
         network,
         Categorical(),
@@ -82,6 +82,9 @@ def test_between_two_tasks_is_a_model(network, drifting):
     for fraction, end in zip((0.0, 1.0), ends, strict=True):
         meant = learner.between(0, fraction).model.params
         np.testing.assert_allclose(flat(meant), flat(end), rtol=1e-4, atol=1e-5)
+    learned = learner.learn_noise(bc.LearnedNoise(1e-2))
+    assert set(learned.levels) == {"first", "last"}
+    learner.belief.precision.drift(learned.noise.variance(learner.belief.mean))
 
 
 def test_noise_that_differs_within_a_layer_is_refused_before_the_first_task(network, drifting):
