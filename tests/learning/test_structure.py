@@ -24,8 +24,7 @@ STRUCTURES = {
     "elastic": {"structure": LowRank(0), "centre": "penalties"},
     "products": {"structure": Products()},
     "sum of products": {"structure": Products(3)},
-    "rotations": {"structure": Rotations(), "noise": 1e-3},
-    "leading rotations": {"structure": Rotations(2), "noise": 1e-3},
+    "rotations": {"structure": Rotations(2), "noise": 1e-3},
     "isotropic": {"structure": Isotropic()},
     "path integral": {"structure": PathIntegral()},
 }

@@ -112,7 +112,7 @@ def noise_of_each_weight(draw: Draw, space) -> np.ndarray:
     return draw.with_zeros(size(space))
 
 
-LAYERS = {"nested": Block(1, (0,), (1,)), "biased": Block(1, (0,), (1,), 0, (0,))}
+LAYERS = {"biased": Block(1, (0,), (1,), 0, (0,))}
 
 
 def layer_of(space) -> tuple[Block, np.ndarray]:
@@ -162,7 +162,7 @@ STRUCTURES = [
         diag_low_rank,
         noise_of_each_weight,
     ),
-    Structure("Rotated", {1: "biased", 3: "biased"}, rotated, noise_of_each_layer),
+    Structure("Rotated", {1: "biased"}, rotated, noise_of_each_layer),
 ]
 
 
