@@ -3,15 +3,17 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import linen
 
 from backcast.data import DataError
 from backcast.experiments.network_spec import CnnSpec, MlpSpec
 from backcast.experiments.networks import network
+from backcast.learning import Learner
 from backcast.linalg import tree
-from backcast.model import as_model
-from backcast.model.kronecker import blocks_of
+from backcast.model import Categorical, as_model
+from backcast.model.layer_gradients import blocks_of
 
 KEY = jax.random.key(3)
 
@@ -72,6 +74,31 @@ def test_all_layers_of_the_convolutional_network_are_found_in_its_computation():
     for name, block in blocks.items():
         assert block.bias is not None
         assert names[block.bias] == name.replace("kernel", "bias")
+
+
+def test_a_task_of_one_batch_has_statistics_that_can_be_used():
+    spec = CnnSpec(channels=(2,), pools=(2,), hidden=())
+    learner = Learner(
+        network(spec, (6, 6, 3), 2, KEY),
+        Categorical(),
+        rank=1,
+        epochs=3,
+        batch_size=32,
+        optimizer=optax.sgd(0.0),  # so that the statistics of every step are the same
+        progress=False,
+    )
+    rng = np.random.default_rng(0)
+    tasks = [rng.random((5, 6, 6, 3)).astype(np.float32) + t for t in range(2)]
+    for x in tasks:
+        learner.observe(x, np.array([0, 1, 0, 1, 1]))
+    mean = np.zeros(2)
+    for x, model in zip(tasks, learner.smooth(), strict=True):
+        apply, params, _ = network(spec, (6, 6, 3), 2, KEY)
+        fresh = {"norm0": {"mean": jnp.zeros(2), "var": jnp.zeros(2)}}
+        batch = apply(params, fresh, jnp.asarray(x), train=True)[1]["norm0"]["mean"] / 0.1
+        mean = 0.9**3 * mean + (1 - 0.9**3) * np.asarray(batch)
+        np.testing.assert_allclose(model.model.state["norm0"]["mean"], mean, rtol=1e-4)
+        assert np.isfinite(model.outputs(x)).all()
 
 
 def test_grey_images_have_one_channel():
