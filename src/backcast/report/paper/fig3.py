@@ -85,6 +85,8 @@ FIG3 = Artefact(
             "Gradual brightness",
             (
                 Row("our settings", "histology"),
+                Row("learned noise", "histology-learned"),
+                Row("half the resolution", "histology-half"),
                 Row("the paper's settings", "histology-paper"),
             ),
         ),
