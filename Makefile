@@ -19,7 +19,8 @@ test: .venv/.ready           ## unit, property, conformance and documentation te
 demo: .venv/.ready           ## what filtering and smoothing do, on embedded data
 	$(BIN)/backcast demo
 
-slow: .venv/.ready           ## studies of minutes
+slow: .venv/.ready           ## studies of minutes, and properties tried on many more examples
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 tests/linalg tests/inference
 	$(BIN)/pytest -m slow
 
 format: .venv/.ready         ## rewrite files in the house's form

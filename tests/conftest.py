@@ -1,5 +1,7 @@
 """What all tests share: shape checks on every annotated function, and settings for hypothesis."""
 
+import os
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,10 +15,11 @@ settings.register_profile(
     "backcast",
     deadline=None,  # the first example compiles
     derandomize=True,
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("backcast")
+settings.register_profile("thorough", settings.get_profile("backcast"), max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backcast"))
 
 
 @pytest.fixture(autouse=True)
