@@ -31,8 +31,12 @@ def drawing(lines: Sequence[Line], name: str) -> Drawing:
     with styled():
         figure = Figure(figsize=(3.7 * len(panels), 3.4 * len(parts)), layout="constrained")
         subfigures = figure.subfigures(len(parts), squeeze=False)[:, 0]
-    for part, subfigure in zip(parts, subfigures, strict=True):
+    rows = [
         _row(subfigure, panels, part, [line for line in lines if line.plan.label in part])
+        for part, subfigure in zip(parts, subfigures, strict=True)
+    ]
+    for column in zip(*rows, strict=True):
+        _alike(column)
     return Drawing(
         name,
         "The current model's accuracy on all tasks so far: the mean over the seeds, and bands from "
@@ -44,7 +48,7 @@ def drawing(lines: Sequence[Line], name: str) -> Drawing:
 
 def _row(
     figure: SubFigure, panels: Sequence[str], labels: Sequence[str], lines: Sequence[Line]
-) -> None:
+) -> list[Axes]:
     with styled():
         row = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, panel in zip(row, panels, strict=True):
@@ -62,6 +66,15 @@ def _row(
         ordered = [label for label in labels if label in named]
         handles = [named[label] for label in ordered]
         figure.legend(handles, ordered, loc="outside lower left", ncols=3)
+    return list(row)
+
+
+def _alike(column: Sequence[Axes]) -> None:
+    """The same limits for all axes, so that they can be compared."""
+    for axes in column[1:]:
+        axes.sharex(column[0])
+        axes.sharey(column[0])
+    column[0].autoscale_view()
 
 
 def _line(axes: Axes, values: np.ndarray, style: dict, line: Line) -> None:
