@@ -11,7 +11,10 @@ check: static test           ## everything CI checks
 
 static: format-check lint types imports
 
-# What may be spread over several devices is run on four as well.
+# What may be spread over several devices is run on four as well. Most of the time goes into compiling:
+# what one process has compiled, the others need not.
+test: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/compiled
+test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.05
 test: .venv/.ready           ## unit, property, conformance and documentation tests
 	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference
 	$(BIN)/pytest -n 2
