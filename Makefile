@@ -45,6 +45,7 @@ imports: .venv/.ready
 bench: .venv/.ready          ## side-by-side measurements; see benchmarks/README.md
 	$(BIN)/python benchmarks/algebra.py
 	$(BIN)/python benchmarks/curvature.py
+	$(BIN)/python benchmarks/smoothing.py
 	$(BIN)/python benchmarks/step.py
 
 # uv where there is one, venv and pip where not; either way the versions of constraints.txt.
