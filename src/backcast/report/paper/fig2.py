@@ -11,7 +11,7 @@ from backcast.experiments.gain import Gain
 from backcast.experiments.paper import Line, Panel, Row
 from backcast.report.paper.against import groups_of
 from backcast.report.paper.artefact import Artefact, Shown
-from backcast.report.style import SERIES, Drawing, look, pair
+from backcast.report.style import SERIES, Drawing, look, pair, styled
 from backcast.report.tables import Column, Table
 
 _METRIC = "balanced_accuracy"
@@ -57,7 +57,8 @@ def _courses(found: Sequence[tuple[str, Group]]) -> Drawing:
         axes.set_xlabel("tasks learned")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     left.set_ylabel("balanced accuracy")
-    left.legend(loc="best")
+    with styled():
+        left.legend(loc="best")
     told = ", ".join(
         f"{label} {average(group)[:, -1].mean():.3f} and {current(group).mean():.3f}"
         for label, group in found

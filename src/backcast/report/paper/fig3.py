@@ -9,7 +9,7 @@ from backcast.experiments import Group
 from backcast.experiments.paper import Line, Panel, Row
 from backcast.report.paper.against import Values, by_task, gains, groups_of
 from backcast.report.paper.artefact import Artefact, Shown
-from backcast.report.style import Drawing, look, name_tasks, pair
+from backcast.report.style import Drawing, look, name_tasks, pair, styled
 
 
 def models(group: Group, metric: str) -> dict[str, Values]:
@@ -50,7 +50,8 @@ def _drawing(label: str, group: Group) -> Drawing:
     for index, (kind, values) in enumerate(kinds.items()):
         _band(left, values, look(index), kind)
     left.set_ylabel("balanced accuracy")
-    left.legend(loc="best")
+    with styled():
+        left.legend(loc="best")
     x, color = np.arange(len(names)), look(0)["color"]
     for seed in better:
         right.plot(x, seed, color=color, linewidth=0.7, alpha=0.6)
