@@ -11,16 +11,18 @@ check: static test           ## everything CI checks
 
 static: format-check lint types imports
 
-# What may be spread over several devices is run on four as well; learning noise takes nothing but that.
+# What the algebra, the filter and the smoother give is checked on four devices as well.
+SPREAD := $(addprefix tests/linalg/test_,sharding.py precision.py compress.py) \
+          $(addprefix tests/inference/test_,filtering.py smoothing.py)
 test: .venv/.ready           ## unit, property, conformance and documentation tests
-	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference --ignore tests/inference/test_learned_noise.py
+	JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 $(SPREAD)
 	$(BIN)/pytest -n 2
 
 demo: .venv/.ready           ## what filtering and smoothing do, on embedded data
 	$(BIN)/backcast demo
 
 slow: .venv/.ready           ## studies of minutes, and properties tried on many more examples
-	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 tests/linalg tests/inference
+	HYPOTHESIS_PROFILE=thorough JAX_NUM_CPU_DEVICES=4 $(BIN)/pytest -n 2 tests/linalg tests/inference
 	$(BIN)/pytest -m slow
 
 format: .venv/.ready         ## rewrite files in the house's form
